@@ -1,0 +1,1 @@
+//! The outside: one module per system, none imports another.

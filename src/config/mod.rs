@@ -1,0 +1,1 @@
+//! Settings, themes and key maps: plain types, checked when they are read.

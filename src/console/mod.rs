@@ -1,0 +1,1 @@
+//! The shell of the terminal UI: terminal, event loop, effects, watches.

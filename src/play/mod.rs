@@ -1,0 +1,1 @@
+//! The playground: everything on this machine, nothing to lose.

@@ -1,0 +1,1 @@
+//! Logs: to a file in the console, structured on stderr elsewhere.
