@@ -1,1 +1,25 @@
 //! Nouns and pure rules. Nothing here does I/O, reads a clock or knows a back end.
+
+mod announcement;
+mod decision;
+mod host;
+mod key;
+mod message;
+mod outcome;
+mod problem;
+pub mod record;
+pub mod results;
+mod run;
+pub mod target;
+pub mod text;
+mod token;
+
+pub use announcement::{ANNOUNCEMENT_LIMIT, Announcement, FieldError, RawAnnouncement};
+pub use decision::{Decision, Mark, Parameters, Verdict};
+pub use host::{HostName, HostNameError};
+pub use key::{KeyError, SshKey};
+pub use message::{Message, MessageError};
+pub use outcome::{Counts, ExitCode, Outcome, parse_recap};
+pub use problem::{BackEnd, Health, Problem, ProblemKind};
+pub use run::{JobState, Kind, Phase, Run, RunDetails, run_name, run_prefix};
+pub use token::{BootstrapToken, TokenError};

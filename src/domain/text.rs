@@ -1,0 +1,94 @@
+//! Text that others wrote, made safe to show.
+
+/// The text without SGR colour sequences (`ESC [ … m`).
+#[must_use]
+pub fn strip_sgr(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        out.push_str(before);
+        let end = after.find(|c: char| !(c.is_ascii_digit() || c == ';' || c == ':'));
+        match end.and_then(|at| after.split_at_checked(at)) {
+            Some((_, tail)) if tail.starts_with('m') => rest = tail.strip_prefix('m').unwrap_or(tail),
+            _ => {
+                out.push_str("\u{1b}[");
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// One line that a terminal takes for nothing but text: tabs expanded to stops of 8, the last state of a line that was
+/// overwritten with carriage returns, every other control or direction-changing character as a visible symbol.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let text = strip_sgr(text);
+    let text = text.trim_end_matches(['\n', '\r']);
+    let line = text.rsplit('\r').next().unwrap_or(text);
+    let mut out = String::with_capacity(line.len());
+    let mut column = 0;
+    for c in line.chars() {
+        if c == '\t' {
+            let fill = 8 - column % 8;
+            out.extend(std::iter::repeat_n(' ', fill));
+            column += fill;
+            continue;
+        }
+        out.push(visible(c));
+        column += 1;
+    }
+    out
+}
+
+/// A character as itself when it is harmless, else as a symbol for it.
+#[must_use]
+pub fn visible(c: char) -> char {
+    match u32::from(c) {
+        code @ 0..=0x1f => char::from_u32(0x2400 + code).unwrap_or('?'),
+        0x7f => '\u{2421}',
+        0x80..=0x9f | 0x200e..=0x200f | 0x202a..=0x202e | 0x2066..=0x2069 | 0xfeff | 0x2028..=0x2029 => {
+            '\u{fffd}'
+        }
+        _ => c,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_passes() {
+        for hostile in [
+            "\u{1b}[2J",
+            "\u{1b}]0;x\u{7}",
+            "\u{1b}]52;c;aGk=\u{7}",
+            "\u{1b}[?1049l",
+            "\u{9b}31m",
+            "\u{1b}Pq",
+            "\u{1b}[38;5",
+            "a\u{202e}b",
+            "a\0b",
+            "\u{b}\u{c}",
+        ] {
+            let shown = plain(hostile);
+            assert!(!shown.chars().any(|c| c.is_control() || c == '\u{202e}'), "{hostile:?} -> {shown:?}");
+        }
+    }
+
+    #[test]
+    fn markup_and_plain_text_stay_as_they_are() {
+        for text in ["[red]x[-]", "{ofUfac]>t[898dfs", "漢字", "👩‍❤️‍👨"] {
+            assert_eq!(plain(text), text);
+        }
+    }
+
+    #[test]
+    fn tabs_carriage_returns_and_colours() {
+        assert_eq!(plain("a\tb"), "a       b");
+        assert_eq!(plain("10%\r20%\rdone\r\n"), "done");
+        assert_eq!(plain("\u{1b}[0;31mred\u{1b}[0m"), "red");
+    }
+}
