@@ -3,6 +3,7 @@
 pub mod announce;
 pub mod cluster;
 pub mod decide;
+pub mod deliver;
 mod error;
 pub mod logs;
 pub mod marks;
