@@ -1,1 +1,3 @@
 //! The outside: one module per system, none imports another.
+
+pub mod amqp;
