@@ -4,3 +4,4 @@
 //! [`crate::config::Permit`].
 
 pub mod kube;
+pub mod amqp;
