@@ -1,1 +1,3 @@
 //! The playground: everything on this machine, nothing to lose.
+
+pub mod runner;
