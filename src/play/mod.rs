@@ -6,3 +6,4 @@ pub mod packages;
 pub mod progress;
 pub mod python;
 pub mod services;
+pub mod runner;
