@@ -82,7 +82,7 @@ impl OpError {
     pub fn problem(&self, subject: impl Into<String>) -> Problem {
         let kind = match self {
             Self::Kube(error) => return error.problem(subject),
-            Self::Amqp(error) => return error.problem(subject),
+            Self::Amqp(error) => return Problem { subject: subject.into(), ..error.problem() },
             Self::ReadOnly(_) => ProblemKind::Refused,
             Self::NotFound(_) => ProblemKind::NotFound,
             Self::Decided { .. } | Self::Changed(_) | Self::Contended(_) => ProblemKind::Conflict,
