@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 pub use ara::{Plugins, recording};
 pub use inputs::{Variables, inventory, known_hosts};
 pub use policy_config::PolicyConfig;
+pub use watch::Trouble;
 
 use crate::domain::Counts;
 
@@ -81,8 +82,10 @@ pub struct Finished {
     pub code: Option<i32>,
     /// The sum of its recap; none when it did not get that far.
     pub counts: Option<Counts>,
-    /// The task that failed.
-    pub failed_task: Option<String>,
+    /// The hosts in its recap.
+    pub hosts: Vec<String>,
+    /// What went wrong last and was not ignored.
+    pub trouble: Option<Trouble>,
     /// Its last lines, harmless to show.
     pub tail: Vec<String>,
     /// It was told to stop and did not finish.

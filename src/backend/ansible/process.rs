@@ -47,10 +47,7 @@ pub(super) async fn run(
         }
     };
     let (status, told) = (ended.status.map_err(start)?, ended.told_to_stop);
-    let counts = watch.recap();
-    let (failed_task, tail) = watch.failed_task();
-    let code = status.code();
-    Ok(Finished { code, counts, failed_task, tail, interrupted: told && code != Some(0) })
+    Ok(watch.finish(status.code(), told))
 }
 
 fn command(playbook: &Playbook<'_>) -> Command {
