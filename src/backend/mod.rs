@@ -3,6 +3,7 @@
 //! Each is a cheap handle made from settings, with typed methods and an error of its own. Methods that change something take a
 //! [`crate::config::Permit`].
 
+pub mod amqp;
 pub mod ansible;
 pub mod git;
 pub mod kube;
