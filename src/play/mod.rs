@@ -1,5 +1,6 @@
 //! The playground: everything on this machine, nothing to lose.
 
+pub mod api;
 pub mod leash;
 pub mod packages;
 pub mod progress;
