@@ -5,3 +5,5 @@
 
 pub mod kube;
 pub mod amqp;
+pub mod ansible;
+pub mod git;
