@@ -1,3 +1,1 @@
 //! What runs inside a Job.
-
-pub mod provision;

@@ -17,7 +17,12 @@ use crate::domain::{Message, Run};
 ///
 /// # Errors
 /// When the broker does not confirm, or the API server does not answer; the run stays undelivered.
-pub async fn deliver(kube: &Kube, permit: &Permit, broker: Option<&Broker>, run: &Run) -> Result<(), OpError> {
+pub async fn deliver(
+    kube: &Kube,
+    permit: &Permit,
+    broker: Option<&Broker>,
+    run: &Run,
+) -> Result<(), OpError> {
     let details = match current(kube, &run.name, &run.uid).await {
         Err(OpError::NotFound(_)) => return Ok(()),
         other => other?,
@@ -40,7 +45,12 @@ pub async fn deliver(kube: &Kube, permit: &Permit, broker: Option<&Broker>, run:
 ///
 /// # Errors
 /// When the broker or the API server does not answer; the Job keeps its finalizer.
-pub async fn clean_up(kube: &Kube, permit: &Permit, broker: Option<&Broker>, run: &Run) -> Result<(), OpError> {
+pub async fn clean_up(
+    kube: &Kube,
+    permit: &Permit,
+    broker: Option<&Broker>,
+    run: &Run,
+) -> Result<(), OpError> {
     if let Some(broker) = broker {
         broker.delete_queue(permit, &run.uid).await?;
     }

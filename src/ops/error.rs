@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use crate::backend::amqp::AmqpError;
+use crate::backend::ara::AraError;
 use crate::backend::kube::{KubeError, KubeErrorKind};
 use crate::config::ReadOnly;
 use crate::domain::target::TargetsError;
@@ -17,6 +18,9 @@ pub enum OpError {
     /// The broker did not do it.
     #[error(transparent)]
     Amqp(#[from] AmqpError),
+    /// ARA did not answer.
+    #[error(transparent)]
+    Ara(#[from] AraError),
     /// The settings are read-only.
     #[error(transparent)]
     ReadOnly(#[from] ReadOnly),
@@ -83,6 +87,7 @@ impl OpError {
         let kind = match self {
             Self::Kube(error) => return error.problem(subject),
             Self::Amqp(error) => return Problem { subject: subject.into(), ..error.problem() },
+            Self::Ara(error) => return Problem { subject: subject.into(), ..error.problem() },
             Self::ReadOnly(_) => ProblemKind::Refused,
             Self::NotFound(_) => ProblemKind::NotFound,
             Self::Decided { .. } | Self::Changed(_) | Self::Contended(_) => ProblemKind::Conflict,

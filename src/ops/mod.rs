@@ -8,6 +8,7 @@ mod error;
 pub mod logs;
 pub mod marks;
 pub mod prune;
+pub mod results;
 pub mod runs;
 pub mod targets;
 pub mod tokens;

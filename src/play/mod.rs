@@ -5,5 +5,5 @@ pub mod leash;
 pub mod packages;
 pub mod progress;
 pub mod python;
-pub mod services;
 pub mod runner;
+pub mod services;

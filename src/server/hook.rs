@@ -39,7 +39,11 @@ pub(super) fn router(context: Arc<Context>, overview: watch::Receiver<Overview>)
         .route("/readyz", get(ready))
         .fallback(async || refuse(StatusCode::NOT_FOUND, None, "there is nothing here: POST /host/online"))
         .method_not_allowed_fallback(async || {
-            refuse(StatusCode::METHOD_NOT_ALLOWED, None, "use POST for /host/online, GET for /healthz and /readyz")
+            refuse(
+                StatusCode::METHOD_NOT_ALLOWED,
+                None,
+                "use POST for /host/online, GET for /healthz and /readyz",
+            )
         })
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .with_state(hook)
@@ -47,7 +51,13 @@ pub(super) fn router(context: Arc<Context>, overview: watch::Receiver<Overview>)
 
 /// What is answered when a request is refused.
 #[derive(Debug)]
-struct Refusal(Response);
+struct Refusal(Box<Response>);
+
+impl From<Response> for Refusal {
+    fn from(response: Response) -> Self {
+        Self(Box::new(response))
+    }
+}
 
 fn refuse(status: StatusCode, field: Option<&str>, reason: impl std::fmt::Display) -> Response {
     let mut body = Map::new();
@@ -71,8 +81,11 @@ async fn online(
 ) -> Response {
     let limit = hook.context.settings.request_timeout;
     match tokio::time::timeout(limit, hook.answer(peer.ip(), request)).await {
-        Ok(Ok(response) | Err(Refusal(response))) => response,
-        Err(_) => try_again(StatusCode::SERVICE_UNAVAILABLE, RETRY_SOON, "the request took too long: try again"),
+        Ok(Ok(response)) => response,
+        Ok(Err(Refusal(response))) => *response,
+        Err(_) => {
+            try_again(StatusCode::SERVICE_UNAVAILABLE, RETRY_SOON, "the request took too long: try again")
+        }
     }
 }
 
@@ -81,14 +94,20 @@ impl Hook {
         let settings = &self.context.settings;
         let caller = caller(peer, request.headers(), &settings.proxies);
         if !settings.networks.is_empty() && !contains(&settings.networks, caller) {
-            return Err(Refusal(refuse(StatusCode::FORBIDDEN, None, format!("{caller} may not call from there"))));
+            return Err(Refusal::from(refuse(
+                StatusCode::FORBIDDEN,
+                None,
+                format!("{caller} may not call from there"),
+            )));
         }
         if let Some(token) = &self.context.token
             && !has_token(request.headers(), token)
         {
             let mut response = refuse(StatusCode::UNAUTHORIZED, None, "the bearer token is missing or wrong");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
-            return Err(Refusal(response));
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
+            return Err(response.into());
         }
         let announcement = read(request, caller).await?;
         self.record(&announcement).await
@@ -96,17 +115,19 @@ impl Hook {
 
     async fn record(&self, announcement: &Announcement) -> Result<Response, Refusal> {
         let context = &self.context;
-        let unavailable =
-            |why: &dyn std::fmt::Display| Refusal(try_again(StatusCode::SERVICE_UNAVAILABLE, RETRY_SOON, why));
+        let unavailable = |why: &dyn std::fmt::Display| {
+            Refusal::from(try_again(StatusCode::SERVICE_UNAVAILABLE, RETRY_SOON, why))
+        };
         let _turn = self.turns.acquire().await.map_err(|e| unavailable(&e))?;
         self.has_room(announcement).await?;
         let queue = context.broker.is_some();
-        let announced = ops::announce::announce(&context.kube, &context.permit, &context.template, announcement, queue)
-            .await
-            .map_err(|error| {
-                tracing::warn!(host = %announcement.host, %error, "an announcement was not recorded");
-                unavailable(&"the announcement could not be recorded: try again")
-            })?;
+        let announced =
+            ops::announce::announce(&context.kube, &context.permit, &context.template, announcement, queue)
+                .await
+                .map_err(|error| {
+                    tracing::warn!(host = %announcement.host, %error, "an announcement was not recorded");
+                    unavailable(&"the announcement could not be recorded: try again")
+                })?;
         let run = announced.run;
         let status = if announced.created { StatusCode::ACCEPTED } else { StatusCode::OK };
         tracing::info!(host = %run.host, run = run.name, created = announced.created, "online");
@@ -121,12 +142,12 @@ impl Hook {
         }
         match ops::runs::of_host(&self.context.kube, &announcement.host).await {
             Ok(details) if !details.run.is_over() => Ok(()),
-            Ok(_) | Err(OpError::NotFound(_)) => Err(Refusal(try_again(
+            Ok(_) | Err(OpError::NotFound(_)) => Err(Refusal::from(try_again(
                 StatusCode::TOO_MANY_REQUESTS,
                 RETRY_LATER,
                 format!("{pending} hosts are pending already: try again later"),
             ))),
-            Err(_) => Err(Refusal(try_again(StatusCode::SERVICE_UNAVAILABLE, RETRY_SOON, "try again"))),
+            Err(_) => Err(Refusal::from(try_again(StatusCode::SERVICE_UNAVAILABLE, RETRY_SOON, "try again"))),
         }
     }
 }
@@ -140,16 +161,18 @@ async fn read(request: Request, caller: IpAddr) -> Result<Announcement, Refusal>
             StatusCode::PAYLOAD_TOO_LARGE => format!("the body has more than {BODY_LIMIT} bytes"),
             _ => "the body could not be read".to_owned(),
         };
-        Refusal(refuse(status, None, text))
+        Refusal::from(refuse(status, None, text))
     })?;
     let mut raw = if form { from_form(&body) } else { from_json(&body) }?;
     raw.address = raw.address.filter(|a| !a.is_empty()).or_else(|| Some(caller.to_string()));
-    let announcement =
-        raw.check().map_err(|e| Refusal(refuse(StatusCode::BAD_REQUEST, Some(e.field), e.to_string())))?;
+    let announcement = raw
+        .check()
+        .map_err(|e| Refusal::from(refuse(StatusCode::BAD_REQUEST, Some(e.field), e.to_string())))?;
     let size = announcement.to_json().len();
     if size > ANNOUNCEMENT_LIMIT {
-        let text = format!("the announcement has {size} bytes, more than {ANNOUNCEMENT_LIMIT}: send fewer facts");
-        return Err(Refusal(refuse(StatusCode::PAYLOAD_TOO_LARGE, None, text)));
+        let text =
+            format!("the announcement has {size} bytes, more than {ANNOUNCEMENT_LIMIT}: send fewer facts");
+        return Err(Refusal::from(refuse(StatusCode::PAYLOAD_TOO_LARGE, None, text)));
     }
     Ok(announcement)
 }
@@ -160,7 +183,7 @@ fn is_form(headers: &HeaderMap) -> Result<bool, Refusal> {
     match kind.as_str() {
         "application/json" => Ok(false),
         "application/x-www-form-urlencoded" => Ok(true),
-        _ => Err(Refusal(refuse(
+        _ => Err(Refusal::from(refuse(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             None,
             "send application/json or application/x-www-form-urlencoded",
@@ -169,14 +192,15 @@ fn is_form(headers: &HeaderMap) -> Result<bool, Refusal> {
 }
 
 fn wrong(field: &'static str, reason: impl std::fmt::Display) -> Refusal {
-    Refusal(refuse(StatusCode::BAD_REQUEST, Some(field), format!("{field} {reason}")))
+    Refusal::from(refuse(StatusCode::BAD_REQUEST, Some(field), format!("{field} {reason}")))
 }
 
 fn from_json(body: &[u8]) -> Result<RawAnnouncement, Refusal> {
-    let value: Value = serde_json::from_slice(body)
-        .map_err(|e| Refusal(refuse(StatusCode::BAD_REQUEST, None, format!("the body is not JSON: {e}"))))?;
+    let value: Value = serde_json::from_slice(body).map_err(|e| {
+        Refusal::from(refuse(StatusCode::BAD_REQUEST, None, format!("the body is not JSON: {e}")))
+    })?;
     let Value::Object(mut fields) = value else {
-        return Err(Refusal(refuse(StatusCode::BAD_REQUEST, None, "the body is not a JSON object")));
+        return Err(Refusal::from(refuse(StatusCode::BAD_REQUEST, None, "the body is not a JSON object")));
     };
     let mut text = |name: &'static str| match fields.remove(name) {
         None | Some(Value::Null) => Ok(None),
@@ -222,7 +246,8 @@ fn from_form(body: &[u8]) -> Result<RawAnnouncement, Refusal> {
             "branch" => raw.branch = Some(value.into_owned()),
             "groups" => raw.groups.extend(split(&value)),
             "facts" if !value.trim().is_empty() => {
-                raw.facts = serde_json::from_str(&value).map_err(|e| wrong("facts", format!("is not a JSON object: {e}")))?;
+                raw.facts = serde_json::from_str(&value)
+                    .map_err(|e| wrong("facts", format!("is not a JSON object: {e}")))?;
             }
             _ => {}
         }
@@ -236,8 +261,10 @@ fn split(groups: &str) -> Vec<String> {
 
 async fn ready(State(hook): State<Hook>) -> Response {
     let overview = hook.overview.borrow().clone();
-    let queue = hook.context.broker.as_ref().map_or(Health::Unused, |broker| broker.health().borrow().clone());
-    let status = if overview.cluster == Health::Up { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let queue =
+        hook.context.broker.as_ref().map_or(Health::Unused, |broker| broker.health().borrow().clone());
+    let status =
+        if overview.cluster == Health::Up { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let body = json!({"cluster": overview.cluster, "queue": queue, "pending": overview.pending, "delivers": overview.delivers});
     (status, Json(body)).into_response()
 }
@@ -253,7 +280,8 @@ mod tests {
         )
         .unwrap();
         let form =
-            from_form(b"hostname=web-1&sshkeys=a%0Ab&groups=web,db&facts=%7B%22cores%22%3A4%7D&boot=1").unwrap();
+            from_form(b"hostname=web-1&sshkeys=a%0Ab&groups=web,db&facts=%7B%22cores%22%3A4%7D&boot=1")
+                .unwrap();
         assert_eq!(json.groups, form.groups);
         assert_eq!(json.facts, form.facts);
         assert_eq!(json.sshkeys.trim(), form.sshkeys.trim());
@@ -262,7 +290,14 @@ mod tests {
 
     #[test]
     fn wrong_types_are_refused_with_the_field() {
-        for body in [r#"{}"#, r#"{"hostname":1}"#, r#"{"hostname":"a","facts":[]}"#, r#"{"hostname":"a","groups":[1]}"#, "[]", "{"] {
+        for body in [
+            r#"{}"#,
+            r#"{"hostname":1}"#,
+            r#"{"hostname":"a","facts":[]}"#,
+            r#"{"hostname":"a","groups":[1]}"#,
+            "[]",
+            "{",
+        ] {
             assert_eq!(from_json(body.as_bytes()).unwrap_err().0.status(), StatusCode::BAD_REQUEST, "{body}");
         }
         assert!(from_form(b"hostnam=x").is_err());

@@ -37,7 +37,8 @@ pub(super) async fn serve(listener: TcpListener, app: Router, grace: Duration, s
             },
             () = shutdown.cancelled() => break,
         };
-        let service = TowerToHyperService::new(app.clone().layer(axum::Extension(ConnectInfo::<SocketAddr>(peer))));
+        let service =
+            TowerToHyperService::new(app.clone().layer(axum::Extension(ConnectInfo::<SocketAddr>(peer))));
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_LIMIT)

@@ -77,8 +77,8 @@ impl Context {
             Some(path) => (path.display().to_string(), read(path).await?),
             None => ("the built-in Job template".to_owned(), JOB.to_owned()),
         };
-        let template =
-            JobTemplate::parse(&yaml, &settings.job).map_err(|error| ServeError::Template { place, error })?;
+        let template = JobTemplate::parse(&yaml, &settings.job)
+            .map_err(|error| ServeError::Template { place, error })?;
         let token = match &settings.server.token_file {
             Some(path) => Some(Secret::new(read(path).await?.trim())),
             None => None,
@@ -100,7 +100,13 @@ pub async fn run(listener: TcpListener, context: Context, shutdown: Cancellation
     let context = Arc::new(context);
     let (overview, seen) = tokio::sync::watch::channel(reconcile::Overview::default());
     let reconcile = tokio::spawn(reconcile::run(Arc::clone(&context), overview, shutdown.clone()));
-    listen::serve(listener, hook::router(Arc::clone(&context), seen), context.settings.request_timeout, shutdown).await;
+    listen::serve(
+        listener,
+        hook::router(Arc::clone(&context), seen),
+        context.settings.request_timeout,
+        shutdown,
+    )
+    .await;
     if reconcile.await.is_err() {
         tracing::error!("the delivering loop ended with a panic");
     }

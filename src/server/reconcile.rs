@@ -43,7 +43,11 @@ pub(super) struct Overview {
 /// The runs as the watch last told them; shared by the watch and the worker, never held over an await.
 type Runs = Arc<Mutex<HashMap<String, Run>>>;
 
-pub(super) async fn run(context: Arc<Context>, overview: watch::Sender<Overview>, shutdown: CancellationToken) {
+pub(super) async fn run(
+    context: Arc<Context>,
+    overview: watch::Sender<Overview>,
+    shutdown: CancellationToken,
+) {
     let runs = Runs::default();
     let changed = Arc::new(Notify::new());
     let leads = Arc::new(AtomicBool::new(false));
@@ -94,7 +98,8 @@ async fn follow(
             Some(RunsEvent::Failed(error, delay)) => {
                 tracing::warn!(%error, retry_in = delay.as_secs_f32(), "the watch over runs broke off");
                 let mut problem = error.problem("cluster");
-                problem.retry_at = Timestamp::now().checked_add(SignedDuration::try_from(delay).unwrap_or_default()).ok();
+                problem.retry_at =
+                    Timestamp::now().checked_add(SignedDuration::try_from(delay).unwrap_or_default()).ok();
                 health = Some(Health::Down { since: Timestamp::now(), problem });
             }
         }
@@ -130,7 +135,8 @@ async fn lead(
     let us = identity(context.environment.playground);
     let mut last_held = None;
     while !shutdown.is_cancelled() {
-        let held = context.kube.hold_lease(&context.permit, LEASE, &us, LEASE_LIFETIME, Timestamp::now()).await;
+        let held =
+            context.kube.hold_lease(&context.permit, LEASE, &us, LEASE_LIFETIME, Timestamp::now()).await;
         match held {
             Ok(Holder::Us) => last_held = Some(Instant::now()),
             Ok(Holder::Other(_)) => last_held = None,
@@ -170,7 +176,13 @@ fn identity(playground: bool) -> String {
 }
 
 /// Does what there is to do: on every change, when the broker comes back, and in full every repair interval.
-async fn work(context: &Context, runs: &Runs, changed: &Notify, leads: &AtomicBool, shutdown: &CancellationToken) {
+async fn work(
+    context: &Context,
+    runs: &Runs,
+    changed: &Notify,
+    leads: &AtomicBool,
+    shutdown: &CancellationToken,
+) {
     let mut broker = context.broker.as_ref().map(crate::backend::amqp::Broker::health);
     let mut full = tokio::time::interval(context.settings.repair_interval);
     full.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
