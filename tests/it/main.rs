@@ -9,5 +9,6 @@
 )]
 
 mod leash;
+mod provision;
 mod services;
 mod support;
