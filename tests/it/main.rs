@@ -10,5 +10,6 @@
 
 mod leash;
 mod provision;
+mod runner;
 mod services;
 mod support;
