@@ -200,8 +200,8 @@ async fn open_console(global: &Global) -> Result<ExitCode> {
     let config = load(global)?;
     let settings = match config.settings(None) {
         Ok(settings) => settings,
-        Err(mistakes) if config.environments.is_empty() && global.environment.is_none() => {
-            config.without_environment().ok_or(mistakes)?
+        Err(_) if config.environments.is_empty() && config.default_environment.is_none() => {
+            config.without_environment()
         }
         Err(mistakes) => return Err(mistakes.into()),
     };

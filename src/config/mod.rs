@@ -12,11 +12,17 @@ mod place;
 mod reader;
 mod settings;
 mod tree;
+mod unconfigured;
 mod values;
 
 pub use load::{DEFAULT, Sources, Variables, load, load_with, read_theme};
 pub use merged::Config;
 pub use place::{Mistake, MistakeKind, Mistakes, Place};
+mod actions;
+mod keys;
+mod theme;
+pub use actions::{ACTIONS, Action, ActionInfo, Risk, Scope};
+pub use keys::{Chord, Code, Found, Key, KeyNameError, Keymap, KeymapError};
 pub use settings::{
     Amqp, Approval, Ara, AraCredentials, ConsoleSettings, Environment, JobSettings, Kubernetes, Permit,
     Policy, ProvisionSettings, ReadOnly, Secret, ServerSettings, Settings, Signer, Symbols, TargetSettings,
@@ -24,3 +30,4 @@ pub use settings::{
 
 /// What stands for a secret on screen.
 const MASK: &str = "********";
+pub use theme::{BUILT_IN, Colour, ColourDepth, Paint, Role, Style, SymbolSet, Theme, ThemeError};
