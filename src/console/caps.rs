@@ -2,24 +2,13 @@
 //!
 //! Nothing is asked of the terminal itself: answers come late or never. Pure: the environment is a function.
 
-/// How many colours may be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Depth {
-    /// None: `NO_COLOR`, or a terminal without.
-    None,
-    /// The sixteen that the terminal's user has chosen.
-    Sixteen,
-    /// 256.
-    Indexed,
-    /// All.
-    True,
-}
+use crate::config::ColourDepth;
 
 /// What the environment says of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Capabilities {
     /// How many colours.
-    pub(crate) depth: Depth,
+    pub(crate) depth: ColourDepth,
     /// Whether the locale and the terminal show more than ASCII.
     pub(crate) unicode: bool,
     /// Inside tmux, which drops clipboard sequences by default.
@@ -43,7 +32,7 @@ impl Capabilities {
         let locale = env("LC_ALL").or_else(|| env("LC_CTYPE")).or_else(|| env("LANG")).unwrap_or_default();
         let locale = locale.to_ascii_lowercase().replace('-', "");
         Ok(Self {
-            depth: if env("NO_COLOR").is_some() { Depth::None } else { depth(&term, env("COLORTERM")) },
+            depth: if env("NO_COLOR").is_some() { ColourDepth::None } else { depth(&term, env("COLORTERM")) },
             // The Linux console's fonts lack most symbols.
             unicode: locale.contains("utf8") && term != "linux",
             tmux: env("TMUX").is_some(),
@@ -51,19 +40,22 @@ impl Capabilities {
     }
 }
 
-fn depth(term: &str, colorterm: Option<String>) -> Depth {
+fn depth(term: &str, colorterm: Option<String>) -> ColourDepth {
     let says = |names: &[&str]| {
-        names.iter().any(|name| term.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')))
+        names
+            .iter()
+            .any(|name| term.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')))
     };
     let colorterm = colorterm.unwrap_or_default();
     if says(&MONO) || term.ends_with("-m") || term.ends_with("-mono") {
-        Depth::None
-    } else if ["truecolor", "24bit"].contains(&colorterm.as_str()) || term.ends_with("-direct") || says(&TRUE) {
-        Depth::True
+        ColourDepth::None
+    } else if ["truecolor", "24bit"].contains(&colorterm.as_str()) || term.ends_with("-direct") || says(&TRUE)
+    {
+        ColourDepth::True
     } else if term.contains("256color") {
-        Depth::Indexed
+        ColourDepth::Indexed
     } else {
-        Depth::Sixteen
+        ColourDepth::Ansi
     }
 }
 
@@ -78,24 +70,24 @@ mod tests {
     #[test]
     fn colours_by_the_terminal() {
         let table = [
-            ("vt100", "", Depth::None),
-            ("linux", "", Depth::Sixteen),
-            ("xterm", "", Depth::Sixteen),
-            ("xterm-256color", "", Depth::Indexed),
-            ("tmux-256color", "", Depth::Indexed),
-            ("tmux", "", Depth::Sixteen),
-            ("xterm-256color", "truecolor", Depth::True),
-            ("xterm-256color", "24bit", Depth::True),
-            ("xterm-direct", "", Depth::True),
-            ("xterm-kitty", "", Depth::True),
-            ("footwear", "", Depth::Sixteen),
-            ("vt100", "truecolor", Depth::None),
+            ("vt100", "", ColourDepth::None),
+            ("linux", "", ColourDepth::Ansi),
+            ("xterm", "", ColourDepth::Ansi),
+            ("xterm-256color", "", ColourDepth::Indexed),
+            ("tmux-256color", "", ColourDepth::Indexed),
+            ("tmux", "", ColourDepth::Ansi),
+            ("xterm-256color", "truecolor", ColourDepth::True),
+            ("xterm-256color", "24bit", ColourDepth::True),
+            ("xterm-direct", "", ColourDepth::True),
+            ("xterm-kitty", "", ColourDepth::True),
+            ("footwear", "", ColourDepth::Ansi),
+            ("vt100", "truecolor", ColourDepth::None),
         ];
         for (term, colorterm, depth) in table {
             let vars = [("TERM", term), ("COLORTERM", colorterm)];
             assert_eq!(read(&vars).unwrap().depth, depth, "{term} {colorterm}");
             let vars = [("TERM", term), ("COLORTERM", colorterm), ("NO_COLOR", "1")];
-            assert_eq!(read(&vars).unwrap().depth, Depth::None);
+            assert_eq!(read(&vars).unwrap().depth, ColourDepth::None);
             let vars = [("TERM", term), ("COLORTERM", colorterm), ("NO_COLOR", "")];
             assert_eq!(read(&vars).unwrap().depth, depth, "an empty NO_COLOR says nothing");
         }

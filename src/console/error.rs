@@ -34,7 +34,9 @@ pub enum ConsoleError {
         number: u8,
     },
     /// The console's own task panicked.
-    #[error("the console crashed: {message}: this is a mistake in hostwright: please report it; runs go on without it")]
+    #[error(
+        "the console crashed: {message}: this is a mistake in hostwright: please report it; runs go on without it"
+    )]
     Crashed {
         /// The panic's message and place.
         message: String,

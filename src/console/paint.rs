@@ -122,6 +122,8 @@ impl Paint {
                 let _ = write!(self.bytes, ";{};2;{r};{g};{b}", base + 8);
                 return;
             }
+            Color::Indexed(n @ 0..=7) => base + n,
+            Color::Indexed(n @ 8..=15) => base + 52 + n,
             Color::Indexed(n) => {
                 let _ = write!(self.bytes, ";{};5;{n}", base + 8);
                 return;
@@ -161,9 +163,8 @@ impl Backend for Paint {
             if at != Some((x, y)) {
                 self.move_to(x, y);
             }
-            let same = |other: &Cell| {
-                other.modifier == cell.modifier && other.fg == cell.fg && other.bg == cell.bg
-            };
+            let same =
+                |other: &Cell| other.modifier == cell.modifier && other.fg == cell.fg && other.bg == cell.bg;
             if !last.is_some_and(same) {
                 self.style(cell);
             }
@@ -265,8 +266,8 @@ mod tests {
     #[test]
     fn the_screen_is_what_was_drawn() {
         let mut screen = Screen::new(Size::new(12, 3), true);
-        let mut parser = vt100::Parser::new(3, 12, 0);
-        let lines = ["abc", "漢字 ok", "👩‍❤️‍👨 family", "naïve", "", "x\u{301}y"];
+        let mut parser = vt100::Parser::new(3.try_into().unwrap(), 12.try_into().unwrap(), 0);
+        let lines = ["abc", "漢字 ok", "naïve", "", "x\u{301}y", "🦀 crab"];
         for line in lines {
             parser.process(&show(&mut screen, &Line::from(line)));
             let shown = parser.screen().rows(0, 12).next().unwrap();
@@ -289,10 +290,12 @@ mod tests {
         let bytes = screen
             .draw(|frame| {
                 frame.buffer_mut()[(0, 0)].set_symbol("\x1b[2J");
-                frame.buffer_mut()[(1, 0)].set_symbol("\u{9b}");
+                frame.buffer_mut()[(6, 0)].set_symbol("\u{9b}31m");
             })
             .1;
-        assert!(text(&bytes).contains("\x1b[0m??"), "{}", bytes.escape_ascii());
+        let sent = text(&bytes);
+        assert_eq!(sent.matches('?').count() - sent.matches("[?").count(), 2, "{}", bytes.escape_ascii());
+        assert!(!sent.contains('\u{9b}') && sent.matches("[2J").count() == 1);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::getpgrp;
-use rustix::termios::{self, OptionalActions, SpecialCodeIndex, Termios};
+use rustix::termios::{self, OptionalActions, QueueSelector, SpecialCodeIndex, Termios};
 
 /// The largest screen that is drawn: what lies beyond stays empty.
 const LARGEST: Size = Size { width: 1000, height: 500 };
@@ -90,6 +90,12 @@ impl Tty {
         }
     }
 
+    /// Drops what was written and not read yet.
+    pub(crate) fn discard_output(&self) {
+        // What cannot be dropped stays: then the last words wait behind it, for their bounded time.
+        let _ = termios::tcflush(&self.output, QueueSelector::OFlush);
+    }
+
     /// Another handle on the output side.
     pub(crate) fn output(&self) -> io::Result<File> {
         self.output.try_clone()
@@ -114,7 +120,8 @@ fn set(settings: &Termios) -> io::Result<()> {
 /// Opens the terminal behind a descriptor once more.
 fn reopen(fd: BorrowedFd<'_>) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let by_name = termios::ttyname(fd, Vec::new()).and_then(|name| rustix::fs::open(name, flags, Mode::empty()));
+    let by_name =
+        termios::ttyname(fd, Vec::new()).and_then(|name| rustix::fs::open(name, flags, Mode::empty()));
     // After `su` the device is not ours to open by name, and in a container it may have none; the controlling terminal works.
     let opened = by_name.or_else(|_| rustix::fs::open("/dev/tty", flags, Mode::empty()));
     match opened {
@@ -152,7 +159,11 @@ pub(crate) fn write(
 }
 
 /// Waits until it can be written to; false when it was called off or the time is up.
-fn ready(output: BorrowedFd<'_>, call_off: Option<BorrowedFd<'_>>, left: Option<Duration>) -> io::Result<bool> {
+fn ready(
+    output: BorrowedFd<'_>,
+    call_off: Option<BorrowedFd<'_>>,
+    left: Option<Duration>,
+) -> io::Result<bool> {
     let limit = left.map(timespec);
     let mut fds = vec![PollFd::from_borrowed_fd(output, PollFlags::OUT)];
     fds.extend(call_off.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
@@ -167,5 +178,8 @@ fn ready(output: BorrowedFd<'_>, call_off: Option<BorrowedFd<'_>>, left: Option<
 
 /// A time span as the system takes it.
 pub(crate) fn timespec(span: Duration) -> Timespec {
-    Timespec { tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX), tv_nsec: span.subsec_nanos().into() }
+    Timespec {
+        tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: span.subsec_nanos().into(),
+    }
 }

@@ -10,6 +10,8 @@ mod tests;
 
 use std::time::Duration;
 
+use crate::config::{Code, Key};
+
 /// How long a lone ESC may turn out to be the start of a sequence before it counts as the key.
 const ESCAPE: Duration = Duration::from_millis(50);
 /// How long the rest of a sequence may take. Nobody types slower than this into a sequence that has begun.
@@ -25,56 +27,11 @@ const MAX_PASTE: usize = 1024 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Input {
     /// A key.
-    Key(Stroke),
+    Key(Key),
     /// A bracketed paste, line ends as `\n`.
     Paste(String),
     /// The terminal's window got (`true`) or lost the focus.
     Focus(bool),
-}
-
-/// One key with its modifiers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stroke {
-    /// The key.
-    pub(crate) code: Code,
-    /// With Control.
-    pub(crate) ctrl: bool,
-    /// With Alt (or a leading ESC).
-    pub(crate) alt: bool,
-    /// With Shift, where that is not already said by the character.
-    pub(crate) shift: bool,
-}
-
-/// A key without its modifiers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Code {
-    Char(char),
-    Enter,
-    Tab,
-    Backspace,
-    Esc,
-    Up,
-    Down,
-    Left,
-    Right,
-    Home,
-    End,
-    PageUp,
-    PageDown,
-    Insert,
-    Delete,
-    F(u8),
-}
-
-impl Stroke {
-    fn plain(code: Code) -> Self {
-        Self { code, ctrl: false, alt: false, shift: false }
-    }
-
-    fn with_alt(mut self, alt: bool) -> Self {
-        self.alt |= alt;
-        self
-    }
 }
 
 /// Where in a sequence the decoder stands.
@@ -131,7 +88,7 @@ impl Decoder {
     pub(crate) fn expire(&mut self, out: &mut Vec<Input>) {
         let next = match std::mem::replace(&mut self.state, State::Ground) {
             State::Escape => {
-                key(out, Stroke::plain(Code::Esc));
+                key(out, Key::plain(Code::Esc));
                 State::Late
             }
             State::Csi { parameters, late } if parameters.is_empty() => alone(out, '[', late),
@@ -195,7 +152,7 @@ impl Decoder {
                     1..=26 => char::from(byte - 1 + b'a'),
                     _ => char::from(byte + 0x40),
                 };
-                key(out, Stroke { code: Code::Char(letter), ctrl: true, alt, shift: false });
+                key(out, Key { code: Code::Char(letter), ctrl: true, alt, shift: false });
                 return;
             }
             0x20..=0x7e => Code::Char(char::from(byte)),
@@ -207,7 +164,7 @@ impl Decoder {
                 return;
             }
         };
-        key(out, Stroke::plain(code).with_alt(alt));
+        key(out, with_alt(Key::plain(code), alt));
     }
 
     /// A one-byte control of the upper set: the same as ESC and a letter.
@@ -236,14 +193,14 @@ impl Decoder {
         };
         match u32::from(letter) {
             control @ 0x80..=0x9f => self.control(u8::try_from(control).unwrap_or(0x80)),
-            _ => key(out, Stroke::plain(Code::Char(letter)).with_alt(alt)),
+            _ => key(out, with_alt(Key::plain(Code::Char(letter)), alt)),
         }
     }
 
     fn escape(&mut self, byte: u8, out: &mut Vec<Input>) {
         match byte {
             0x1b => {
-                key(out, Stroke::plain(Code::Esc));
+                key(out, Key::plain(Code::Esc));
                 self.state = State::Escape;
             }
             b'[' | b'O' | b']' | b'P' | b'X' | b'^' | b'_' => self.introduce(byte, false),
@@ -270,7 +227,7 @@ impl Decoder {
     fn csi(&mut self, mut parameters: Vec<u8>, late: bool, byte: u8, out: &mut Vec<Input>) {
         let first = parameters.is_empty();
         if late && first && !sequence::begins_csi(byte) {
-            key(out, Stroke::plain(Code::Char('[')));
+            key(out, Key::plain(Code::Char('[')));
             return self.ground(byte, false, out);
         }
         match byte {
@@ -278,7 +235,7 @@ impl Decoder {
             b'[' if first => self.keep(parameters, byte),
             _ if parameters == b"[" => {
                 if let b'A'..=b'E' = byte {
-                    key(out, Stroke::plain(Code::F(byte - b'A' + 1)));
+                    key(out, Key::plain(Code::F(byte - b'A' + 1)));
                 }
             }
             // In rxvt a `$` ends a sequence; elsewhere it stands before the end of an answer.
@@ -307,8 +264,8 @@ impl Decoder {
             (b"", b'I') => out.push(Input::Focus(true)),
             (b"", b'O') => out.push(Input::Focus(false)),
             _ => {
-                if let Some(stroke) = sequence::csi(parameters, last) {
-                    key(out, stroke);
+                if let Some(pressed) = sequence::csi(parameters, last) {
+                    key(out, pressed);
                 }
             }
         }
@@ -320,9 +277,9 @@ impl Decoder {
                 self.state = State::Ss3 { modifier: byte - b'0', late };
             }
             _ => match sequence::ss3(modifier, byte) {
-                Some(stroke) if !late || sequence::ends_ss3(byte) => key(out, stroke),
+                Some(pressed) if !late || sequence::ends_ss3(byte) => key(out, pressed),
                 _ if late => {
-                    key(out, Stroke::plain(Code::Char('O')));
+                    key(out, Key::plain(Code::Char('O')));
                     self.ground(byte, false, out);
                 }
                 _ if byte < 0x20 => self.ground(byte, false, out),
@@ -333,7 +290,7 @@ impl Decoder {
 
     fn text(&mut self, intro: u8, empty: bool, escape: bool, late: bool, byte: u8, out: &mut Vec<Input>) {
         if late && empty && !sequence::begins_text(intro, byte) {
-            key(out, Stroke::plain(Code::Char(char::from(intro))));
+            key(out, Key::plain(Code::Char(char::from(intro))));
             return self.ground(byte, false, out);
         }
         match byte {
@@ -366,13 +323,17 @@ impl Decoder {
     }
 }
 
-fn key(out: &mut Vec<Input>, stroke: Stroke) {
-    out.push(Input::Key(stroke));
+fn key(out: &mut Vec<Input>, pressed: Key) {
+    out.push(Input::Key(pressed));
+}
+
+fn with_alt(key: Key, alt: bool) -> Key {
+    Key { alt: key.alt || alt, ..key }
 }
 
 /// An introducer that nothing followed: the letter itself, with Alt unless its ESC was delivered before.
 fn alone(out: &mut Vec<Input>, letter: char, late: bool) -> State {
-    key(out, Stroke::plain(Code::Char(letter)).with_alt(!late));
+    key(out, with_alt(Key::plain(Code::Char(letter)), !late));
     State::Ground
 }
 

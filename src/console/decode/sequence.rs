@@ -1,6 +1,6 @@
 //! The tables of sequences: which CSI and SS3 sequences are which keys. What is in no table is no key.
 
-use super::{Code, Stroke};
+use crate::config::{Code, Key};
 
 /// Whether a byte can stand right after an ESC `[` of which the ESC came long before.
 pub(super) fn begins_csi(byte: u8) -> bool {
@@ -22,7 +22,7 @@ pub(super) fn ends_ss3(byte: u8) -> bool {
 }
 
 /// The key of SS3 with an old-style modifier digit (0: none) and its last byte.
-pub(super) fn ss3(modifier: u8, last: u8) -> Option<Stroke> {
+pub(super) fn ss3(modifier: u8, last: u8) -> Option<Key> {
     let code = match last {
         b'M' => Code::Enter,
         b'I' => Code::Tab,
@@ -33,7 +33,7 @@ pub(super) fn ss3(modifier: u8, last: u8) -> Option<Stroke> {
         // rxvt's arrows with Control.
         b'a'..=b'd' => {
             let code = letter(last.to_ascii_uppercase())?;
-            return Some(Stroke { code, ctrl: true, alt: false, shift: false });
+            return Some(Key { code, ctrl: true, alt: false, shift: false });
         }
         _ => letter(last)?,
     };
@@ -41,7 +41,7 @@ pub(super) fn ss3(modifier: u8, last: u8) -> Option<Stroke> {
 }
 
 /// The key of a whole CSI sequence.
-pub(super) fn csi(parameters: &[u8], last: u8) -> Option<Stroke> {
+pub(super) fn csi(parameters: &[u8], last: u8) -> Option<Key> {
     let text = std::str::from_utf8(parameters).ok()?;
     if !text.bytes().all(|b| b.is_ascii_digit() || b == b';' || b == b':') {
         return None;
@@ -67,7 +67,7 @@ pub(super) fn csi(parameters: &[u8], last: u8) -> Option<Stroke> {
         b'^' => modified(numbered(number)?, 5),
         b'@' => modified(numbered(number)?, 6),
         b'a'..=b'd' if text.is_empty() => modified(letter(last.to_ascii_uppercase())?, 2),
-        b'Z' => modified(Code::Tab, modifiers).map(|stroke| Stroke { shift: true, ..stroke }),
+        b'Z' => modified(Code::Tab, modifiers).map(|key| Key { shift: true, ..key }),
         // With two numbers it is the answer to "where is the cursor", not F3.
         b'R' if !text.is_empty() => None,
         _ => modified(letter(last)?, modifiers),
@@ -107,17 +107,17 @@ fn function(number: u32) -> Option<Code> {
 }
 
 /// A key with xterm's modifier number: one more than the sum of Shift 1, Alt 2, Control 4, and what we don't take part in.
-fn modified(code: Code, number: u32) -> Option<Stroke> {
+fn modified(code: Code, number: u32) -> Option<Key> {
     let bits = number.saturating_sub(1);
     // Super, Hyper and Meta belong to the desktop; Caps Lock and Num Lock change nothing.
     if bits & 0b11_1000 != 0 {
         return None;
     }
-    Some(Stroke { code, shift: bits & 1 != 0, alt: bits & 2 != 0, ctrl: bits & 4 != 0 })
+    Some(Key::new(code, bits & 4 != 0, bits & 2 != 0, bits & 1 != 0))
 }
 
 /// A key by its code point, as kitty (`CSI u`) and xterm's modifyOtherKeys send it.
-fn coded(number: u32, shifted: u32, modifiers: u32, text: Option<u32>) -> Option<Stroke> {
+fn coded(number: u32, shifted: u32, modifiers: u32, text: Option<u32>) -> Option<Key> {
     let code = match number {
         13 | 57414 => Code::Enter,
         9 => Code::Tab,
@@ -148,16 +148,14 @@ fn coded(number: u32, shifted: u32, modifiers: u32, text: Option<u32>) -> Option
     modified(code, modifiers)
 }
 
-fn character(base: char, shifted: u32, modifiers: u32, text: Option<u32>) -> Option<Stroke> {
+fn character(base: char, shifted: u32, modifiers: u32, text: Option<u32>) -> Option<Key> {
     if base.is_control() {
         return None;
     }
-    let stroke = modified(Code::Char(base), modifiers)?;
-    if stroke.ctrl || !stroke.shift {
-        let lower = if stroke.ctrl { base.to_ascii_lowercase() } else { base };
-        return Some(Stroke { code: Code::Char(lower), ..stroke });
+    let key = modified(Code::Char(base), modifiers)?;
+    if key.ctrl || modifiers.saturating_sub(1) & 1 == 0 {
+        return Some(key);
     }
     let typed = text.into_iter().chain([shifted]).find_map(|n| char::from_u32(n).filter(|c| !c.is_control()));
-    let typed = typed.unwrap_or_else(|| base.to_uppercase().next().unwrap_or(base));
-    Some(Stroke { code: Code::Char(typed), shift: false, ..stroke })
+    Some(typed.map_or(key, |typed| Key { code: Code::Char(typed), ..key }))
 }

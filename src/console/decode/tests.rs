@@ -2,17 +2,18 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Code, Decoder, Input, Stroke};
+use super::{Decoder, Input};
+use crate::config::{Code, Key};
 
 const DEL: u8 = 0x7f;
 
 fn k(code: Code) -> Vec<Input> {
-    vec![Input::Key(Stroke { code, ctrl: false, alt: false, shift: false })]
+    vec![Input::Key(Key { code, ctrl: false, alt: false, shift: false })]
 }
 
 fn km(code: Code, mods: &str) -> Vec<Input> {
     let has = |c| mods.contains(c);
-    vec![Input::Key(Stroke { code, ctrl: has('c'), alt: has('a'), shift: has('s') })]
+    vec![Input::Key(Key { code, ctrl: has('c'), alt: has('a'), shift: has('s') })]
 }
 
 fn c(letter: char) -> Vec<Input> {
@@ -82,7 +83,7 @@ fn corpus() -> Vec<(&'static [u8], Vec<Input>)> {
         (b"\x1b[57441;2u", vec![]),
         (b"\x1b[97;9u", vec![]),
         (b"\x1b[27;5;9~", km(Tab, "c")),
-        (b"\x1b[27;6;65~", km(Char('a'), "cs")),
+        (b"\x1b[27;6;65~", km(Char('a'), "c")),
         (b"\x1b[27;2;65~", c('A')),
         // Focus, pastes.
         (b"\x1b[I", vec![Input::Focus(true)]),
