@@ -46,6 +46,8 @@ pub const PLAYBOOKS: &str = "hostwright.dev/ara-playbooks";
 pub const RETRY: &str = "hostwright.dev/retry";
 /// Annotation: a [`Mark`] that asks for a check.
 pub const CHECK: &str = "hostwright.dev/check";
+/// Annotation: the mark that the run was made from, so that a mark is answered once; see [`answer_id`].
+pub const ANSWERS: &str = "hostwright.dev/answers";
 /// Finalizer: the run's queue is still to be deleted.
 pub const QUEUE_FINALIZER: &str = "hostwright.dev/queue";
 
@@ -64,6 +66,8 @@ pub struct JobRecord<'a> {
     pub labels: &'a BTreeMap<String, String>,
     /// `metadata.annotations`.
     pub annotations: &'a BTreeMap<String, String>,
+    /// `metadata.finalizers`.
+    pub finalizers: &'a [String],
     /// Spec and status, without [`JobState::verdict`], which is read from the labels here.
     pub state: JobState,
     /// The message of the condition that ended it, or that holds it up.
@@ -133,6 +137,8 @@ impl JobRecord<'_> {
             retry: self.json::<Mark>(RETRY)?,
             check: self.json::<Mark>(CHECK)?,
             playbooks: self.playbooks(),
+            answers: self.text(ANSWERS).map(str::to_owned),
+            queue: self.finalizers.iter().any(|f| f == QUEUE_FINALIZER),
             deleting: self.deleting,
             failed_pods: self.failed_pods,
         };
@@ -195,6 +201,12 @@ pub fn stamp(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
+/// What a run that answers a mark says in [`ANSWERS`]: the marked run, the annotation and the mark's time.
+#[must_use]
+pub fn answer_id(uid: &str, key: &str, mark: &Mark) -> String {
+    format!("{uid} {key} {}", stamp(mark.at))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,6 +233,7 @@ mod tests {
             created: Timestamp::UNIX_EPOCH,
             labels: &labels,
             annotations: &annotations,
+            finalizers: &[],
             state: JobState { suspend: true, ..JobState::default() },
             reason: String::new(),
             started: None,
