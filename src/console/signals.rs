@@ -15,9 +15,7 @@ pub(crate) enum Signal {
     Stop,
     /// We were stopped, and go on.
     Continued,
-    /// Ctrl-C from elsewhere.
-    Interrupt,
-    /// End: SIGTERM or SIGQUIT.
+    /// End: SIGTERM, SIGQUIT, or SIGINT. Ctrl-C is a key here, so SIGINT comes from elsewhere, and who sends it means it.
     End(&'static str, u8),
     /// The line is gone.
     HangUp,
@@ -29,7 +27,7 @@ impl Signal {
         match self {
             Self::End(name, number) => Some(ConsoleError::Signal { name, number }),
             Self::HangUp => Some(ConsoleError::Closed),
-            Self::Resized | Self::Stop | Self::Continued | Self::Interrupt => None,
+            Self::Resized | Self::Stop | Self::Continued => None,
         }
     }
 }
@@ -67,7 +65,7 @@ impl Signals {
             _ = self.hang_up.recv() => Signal::HangUp,
             _ = self.terminate.recv() => Signal::End("SIGTERM", 15),
             _ = self.quit.recv() => Signal::End("SIGQUIT", 3),
-            _ = self.interrupt.recv() => Signal::Interrupt,
+            _ = self.interrupt.recv() => Signal::End("SIGINT", 2),
             _ = self.stop.recv() => Signal::Stop,
             _ = self.continued.recv() => Signal::Continued,
             _ = self.resized.recv() => Signal::Resized,
@@ -78,7 +76,7 @@ impl Signals {
     pub(crate) async fn continued(&mut self) -> Signal {
         loop {
             match self.next().await {
-                Signal::Resized | Signal::Stop | Signal::Interrupt => {}
+                Signal::Resized | Signal::Stop => {}
                 other => return other,
             }
         }

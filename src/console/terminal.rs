@@ -84,7 +84,9 @@ impl Terminal {
             bytes.extend_from_slice(LEAVE);
             match self.tty.write_within(&bytes, LAST_WORDS) {
                 Written::All => {}
-                Written::Cut => tracing::warn!("the terminal takes nothing: it could not be told that the console ended"),
+                Written::Cut => {
+                    tracing::warn!("the terminal takes nothing: it could not be told that the console ended")
+                }
                 Written::Failed(error) => tracing::warn!(%error, "the terminal is gone"),
             }
         }
