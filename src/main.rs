@@ -5,19 +5,48 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::{Parser, Subcommand};
 use hostwright::config::{self, Settings};
 use hostwright::console::{self, PanicIn};
+use hostwright::play::leash;
 use tokio_util::sync::CancellationToken;
 
+/// Brings new machines into a Kubernetes platform.
+#[derive(Parser)]
+#[command(version)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[arg(long, hide = true)]
+    panic_ui: bool,
+    #[arg(long, hide = true)]
+    panic_task: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a program that ends when its starter does.
+    #[command(hide = true)]
+    Leash(leash::Args),
+}
+
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let has = |name: &str| arguments.iter().any(|argument| argument == name);
+    let line = CommandLine::parse();
     let _ = rustls::crypto::ring::default_provider().install_default();
     let Ok(runtime) = tokio::runtime::Builder::new_multi_thread().enable_all().build() else {
         return ExitCode::FAILURE;
     };
+    if let Some(Command::Leash(args)) = line.command {
+        return match runtime.block_on(leash::run(&args)) {
+            Ok(code) => code.into(),
+            Err(error) => {
+                writeln!(std::io::stderr(), "{error}").ok();
+                error.exit_code().into()
+            }
+        };
+    }
     let mut options = console::Options::new(Arc::new(settings()));
-    options.panic = match (has("--panic-ui"), has("--panic-task")) {
+    options.panic = match (line.panic_ui, line.panic_task) {
         (true, _) => Some(PanicIn::Loop),
         (_, true) => Some(PanicIn::Task),
         _ => None,

@@ -3,4 +3,9 @@
 //! Each is a cheap handle made from settings, with typed methods and an error of its own. Methods that change something take a
 //! [`crate::config::Permit`].
 
+pub mod amqp;
+pub mod ansible;
+pub mod ara;
+pub mod git;
+pub mod hook;
 pub mod kube;

@@ -2,6 +2,8 @@
 
 use jiff::Timestamp;
 
+use crate::backend::amqp::AmqpError;
+use crate::backend::ara::AraError;
 use crate::backend::kube::{KubeError, KubeErrorKind};
 use crate::config::ReadOnly;
 use crate::domain::target::TargetsError;
@@ -13,6 +15,12 @@ pub enum OpError {
     /// The cluster did not do it.
     #[error(transparent)]
     Kube(#[from] KubeError),
+    /// The broker did not do it.
+    #[error(transparent)]
+    Amqp(#[from] AmqpError),
+    /// ARA did not answer.
+    #[error(transparent)]
+    Ara(#[from] AraError),
     /// The settings are read-only.
     #[error(transparent)]
     ReadOnly(#[from] ReadOnly),
@@ -78,6 +86,8 @@ impl OpError {
     pub fn problem(&self, subject: impl Into<String>) -> Problem {
         let kind = match self {
             Self::Kube(error) => return error.problem(subject),
+            Self::Amqp(error) => return Problem { subject: subject.into(), ..error.problem() },
+            Self::Ara(error) => return Problem { subject: subject.into(), ..error.problem() },
             Self::ReadOnly(_) => ProblemKind::Refused,
             Self::NotFound(_) => ProblemKind::NotFound,
             Self::Decided { .. } | Self::Changed(_) | Self::Contended(_) => ProblemKind::Conflict,
