@@ -8,8 +8,10 @@
     clippy::string_slice
 )]
 
+mod console;
 mod leash;
 mod provision;
 mod runner;
+mod pty;
 mod services;
 mod support;
