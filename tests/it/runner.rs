@@ -81,15 +81,28 @@ impl Cluster {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => panic!("{error}"),
         }
-        Self { client, folder, api: shutdown, leash: Vec::new() }
+        Self {
+            client,
+            folder,
+            api: shutdown,
+            leash: vec![env!("CARGO_BIN_EXE_hostwright").to_owned(), "leash".to_owned()],
+        }
     }
 
-    /// With a stand-in for the leash: it takes the leash's arguments and becomes the program.
-    async fn with_leash() -> Self {
+    /// Without a leash.
+    async fn unleashed() -> Self {
+        Self::held_by(&[]).await
+    }
+
+    /// With a leash that is none: it takes the leash's arguments and becomes the program, which then outlives its runner.
+    async fn careless() -> Self {
         let script = r#"[ "$1" = --grace ] && [ "$3" = -- ] || exit 99; shift 3; exec "$@""#;
-        let leash = ["/bin/sh", "-c", script, "leash"].map(str::to_owned).to_vec();
+        Self::held_by(&["/bin/sh", "-c", script, "leash"]).await
+    }
+
+    async fn held_by(leash: &[&str]) -> Self {
         let mut cluster = Self::start().await;
-        cluster.leash = leash;
+        cluster.leash = leash.iter().map(|&word| word.to_owned()).collect();
         cluster
     }
 
@@ -199,21 +212,21 @@ impl Cluster {
         self.options().work.join(pod.metadata.uid.as_ref().unwrap())
     }
 
-    /// Waits until the script has written this line into its log.
-    async fn says(&self, pod: &Pod, line: &str) {
+    /// Waits until the script says `ready` and its process id in its log (`$$$$`: Kubernetes makes one dollar of two).
+    async fn ready(&self, pod: &Pod) -> u32 {
         let name = pod.metadata.name.as_ref().unwrap();
         let follow = LogParams { follow: true, ..LogParams::default() };
         let log = self.api::<Pod>().log_stream(name, &follow).await.unwrap();
         let mut lines = Box::pin(futures_util::AsyncBufReadExt::lines(log));
         let waiting = async {
-            while let Some(next) = lines.next().await {
-                if next.unwrap() == line {
-                    return;
+            while let Some(line) = lines.next().await {
+                if let Some(pid) = line.unwrap().strip_prefix("ready ") {
+                    return pid.parse().unwrap();
                 }
             }
-            panic!("the log ended without {line:?}");
+            panic!("the log ended before the container was ready");
         };
-        tokio::time::timeout(PATIENCE, waiting).await.expect("it was never said");
+        tokio::time::timeout(PATIENCE, waiting).await.expect("it never was ready")
     }
 }
 
@@ -289,7 +302,7 @@ fn counters(job: &Job) -> (i32, i32, i32) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_runs_and_its_log_status_and_events_tell_of_it() {
-    let cluster = Cluster::with_leash().await;
+    let cluster = Cluster::start().await;
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"password": "hunter2"}});
     cluster
         .api::<Secret>()
@@ -361,7 +374,7 @@ async fn a_job_runs_and_its_log_status_and_events_tell_of_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_fails_again_and_again_reaches_its_limit() {
-    let cluster = Cluster::start().await;
+    let cluster = Cluster::unleashed().await;
     let _runner = cluster.run();
     cluster
         .job(
@@ -418,10 +431,10 @@ async fn a_suspended_job_ends_its_process_and_goes_on_when_resumed() {
     let script = r#"
         [ -e "$1" ] && exit 0
         trap 'echo asked > "$1"; exit 143' TERM
-        echo ready; while :; do sleep 0.1; done"#;
+        echo ready $$$$; while :; do sleep 0.1; done"#;
     cluster.job("paused", script, policy(), json!({"args": [file.to_str().unwrap()]})).await;
     let pod = cluster.pod_is("paused", is_running).await;
-    cluster.says(&pod, "ready").await;
+    let pid = cluster.ready(&pod).await;
     let started = cluster.job_is("paused", |j| counters(j).0 == 1).await.status.unwrap().start_time;
     assert!(started.is_some());
     cluster.suspend("paused", true).await;
@@ -437,6 +450,7 @@ async fn a_suspended_job_ends_its_process_and_goes_on_when_resumed() {
         ("JobSuspended", None)
     );
     cluster.no_pod("paused").await;
+    assert!(!lives(pid));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "asked\n");
     cluster.suspend("paused", false).await;
     let job = cluster.job_is("paused", is_complete).await;
@@ -461,15 +475,17 @@ async fn a_deadline_ends_a_running_job() {
 async fn a_deleted_job_leaves_neither_process_nor_pod_nor_files() {
     let cluster = Cluster::start().await;
     let runner = cluster.run();
-    // It does not want to end: after its grace period it must.
-    let stubborn = json!({"template": {"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [
-        {"name": "main", "image": "none", "command": ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"]}]}}});
+    // It does not want to end and has much time; then it gets less.
+    let stubborn = json!({"template": {"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 600, "containers": [
+        {"name": "main", "image": "none", "command": ["sh", "-c", "trap '' TERM; echo ready $$$$; while :; do sleep 0.1; done"]}]}}});
     cluster.job("doomed", "", stubborn, json!({})).await;
     let pod = cluster.pod_is("doomed", is_running).await;
-    cluster.says(&pod, "ready").await;
-    let pid = process(&pod);
+    let pid = cluster.ready(&pod).await;
     assert!(lives(pid) && cluster.home(&pod).exists() && cluster.log(&pod).exists());
     cluster.api::<Job>().delete("doomed", &DeleteParams::background()).await.unwrap();
+    cluster.pod_is("doomed", |p| p.metadata.deletion_timestamp.is_some()).await;
+    let soon = DeleteParams { grace_period_seconds: Some(1), ..DeleteParams::default() };
+    cluster.api::<Pod>().delete(pod.metadata.name.as_ref().unwrap(), &soon).await.unwrap();
     cluster.no_pod("doomed").await;
     assert!(!lives(pid));
     runner.stop().await;
@@ -478,14 +494,13 @@ async fn a_deleted_job_leaves_neither_process_nor_pod_nor_files() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_process_is_tried_again() {
-    let cluster = Cluster::with_leash().await;
+    let cluster = Cluster::start().await;
     let _runner = cluster.run();
     let file = cluster.file("second");
-    let script = r#"[ -e "$1" ] && exit 0; : > "$1"; echo ready; exec sleep 1000"#;
+    let script = r#"[ -e "$1" ] && exit 0; : > "$1"; echo ready $$$$; exec sleep 1000"#;
     cluster.job("shot", script, policy(), json!({"args": [file.to_str().unwrap()]})).await;
     let pod = cluster.pod_is("shot", is_running).await;
-    cluster.says(&pod, "ready").await;
-    kill(process(&pod));
+    kill(cluster.ready(&pod).await);
     let job = cluster.job_is("shot", is_complete).await;
     assert_eq!(counters(&job), (0, 1, 1));
     let pods = cluster.pods("shot").await;
@@ -495,17 +510,27 @@ async fn a_killed_process_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_a_container_leaves_behind_outlives_it() {
+    let cluster = Cluster::start().await;
+    let _runner = cluster.run();
+    cluster.job("parent", "setsid sleep 1000 & echo $!", json!({}), json!({})).await;
+    cluster.job_is("parent", is_complete).await;
+    let said = cluster.said(&cluster.pods("parent").await[0]);
+    assert!(!lives(said[0].parse().unwrap()), "{said:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pod_whose_runner_died_is_lost_and_does_not_count() {
     // This leash does not end its program, as if it were still at it: the next runner must see to the end.
-    let cluster = Cluster::with_leash().await;
+    let cluster = Cluster::careless().await;
     let first = cluster.run();
     let file = cluster.file("second");
-    let script = r#"[ -e "$1" ] && exit 0; : > "$1"; echo ready; exec sleep 1000"#;
+    let script = r#"[ -e "$1" ] && exit 0; : > "$1"; echo ready $$$$; exec sleep 1000"#;
     let spec = json!({"backoffLimit": 0, "podFailurePolicy": policy()["podFailurePolicy"]});
     cluster.job("orphan", script, spec, json!({"args": [file.to_str().unwrap()]})).await;
     let pod = cluster.pod_is("orphan", is_running).await;
-    cluster.says(&pod, "ready").await;
-    let pid = process(&pod);
+    let pid = cluster.ready(&pod).await;
+    assert_eq!(pid, process(&pod));
     first.kill().await;
     assert!(lives(pid));
     let second = cluster.run();
@@ -527,16 +552,16 @@ async fn a_pod_whose_runner_died_is_lost_and_does_not_count() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_orphaned_while_no_runner_was_there_are_ended() {
-    let cluster = Cluster::with_leash().await;
+    let cluster = Cluster::start().await;
     let first = cluster.run();
-    cluster.job("left", "echo ready; exec sleep 1000", json!({}), json!({})).await;
+    cluster.job("left", "echo ready $$$$; exec sleep 1000", json!({}), json!({})).await;
     let pod = cluster.pod_is("left", is_running).await;
-    cluster.says(&pod, "ready").await;
+    let pid = cluster.ready(&pod).await;
     first.kill().await;
     cluster.api::<Job>().delete("left", &DeleteParams::background()).await.unwrap();
     let second = cluster.run();
     cluster.no_pod("left").await;
-    assert!(!lives(process(&pod)));
+    assert!(!lives(pid));
     second.stop().await;
     assert!(!cluster.home(&pod).exists() && !cluster.log(&pod).parent().unwrap().exists());
 }
@@ -569,13 +594,13 @@ async fn a_runner_that_stops_ends_everything_and_the_next_one_goes_on() {
     let script = r#"
         [ -e "$1" ] && exit 0
         trap 'echo asked > "$1"; exit 143' TERM
-        echo ready; while :; do sleep 0.1; done"#;
+        echo ready $$$$; while :; do sleep 0.1; done"#;
     let spec = json!({"backoffLimit": 0, "podFailurePolicy": policy()["podFailurePolicy"]});
     cluster.job("stopped", script, spec, json!({"args": [file.to_str().unwrap()]})).await;
     let pod = cluster.pod_is("stopped", is_running).await;
-    cluster.says(&pod, "ready").await;
+    let pid = cluster.ready(&pod).await;
     first.stop().await;
-    assert!(!lives(process(&pod)));
+    assert!(!lives(pid));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "asked\n");
     let job = cluster.api::<Job>().get("stopped").await.unwrap();
     let pods = cluster.pods("stopped").await;
