@@ -15,3 +15,5 @@ mod runner;
 mod pty;
 mod services;
 mod support;
+#![allow(missing_docs)]
+mod api;
