@@ -2,6 +2,7 @@
 
 pub mod leash;
 pub mod packages;
+pub mod policy;
 pub mod progress;
 pub mod python;
 pub mod services;

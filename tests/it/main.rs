@@ -9,5 +9,6 @@
 )]
 
 mod leash;
+mod policy;
 mod services;
 mod support;
