@@ -13,6 +13,7 @@ mod leash;
 mod provision;
 mod runner;
 mod pty;
+mod policy;
 mod services;
 mod support;
 #![allow(missing_docs)]
