@@ -11,4 +11,5 @@
 mod leash;
 mod provision;
 mod services;
+mod stage;
 mod support;
