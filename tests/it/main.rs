@@ -15,6 +15,7 @@ mod runner;
 mod pty;
 mod policy;
 mod services;
+mod stage;
 mod support;
 #![allow(missing_docs)]
 mod api;
