@@ -1,6 +1,7 @@
 //! The commands on nouns: parse, call ops, print as table, JSON or YAML. `main.rs` routes; nothing here starts a server or a
 //! console.
 
+pub mod config;
 pub mod hosts;
 mod output;
 pub mod runs;

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use crate::backend::amqp::AmqpError;
 use crate::backend::ara::AraError;
+use crate::backend::hook::HookError;
 use crate::backend::kube::{KubeError, KubeErrorKind};
 use crate::config::ReadOnly;
 use crate::domain::target::TargetsError;
@@ -75,6 +76,12 @@ pub enum OpError {
         /// What is wrong.
         error: TargetsError,
     },
+    /// The hook did not take an announcement.
+    #[error(transparent)]
+    Hook(#[from] HookError),
+    /// What was given cannot be used.
+    #[error("{0}")]
+    Invalid(String),
     /// The cluster lacks what is needed.
     #[error("{0}")]
     Missing(String),
@@ -88,11 +95,12 @@ impl OpError {
             Self::Kube(error) => return error.problem(subject),
             Self::Amqp(error) => return Problem { subject: subject.into(), ..error.problem() },
             Self::Ara(error) => return Problem { subject: subject.into(), ..error.problem() },
+            Self::Hook(error) => return Problem { subject: subject.into(), ..error.problem() },
             Self::ReadOnly(_) => ProblemKind::Refused,
             Self::NotFound(_) => ProblemKind::NotFound,
             Self::Decided { .. } | Self::Changed(_) | Self::Contended(_) => ProblemKind::Conflict,
             Self::Phase { .. } | Self::Asked { .. } => ProblemKind::Refused,
-            Self::Targets { .. } => ProblemKind::Invalid,
+            Self::Targets { .. } | Self::Invalid(_) => ProblemKind::Invalid,
             Self::Missing(_) => ProblemKind::Failed,
         };
         Problem::new(subject, kind, self.to_string())

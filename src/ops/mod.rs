@@ -6,6 +6,7 @@ pub mod decide;
 pub mod deliver;
 mod error;
 pub mod logs;
+pub mod machine;
 pub mod marks;
 pub mod prune;
 pub mod results;

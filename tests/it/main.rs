@@ -10,6 +10,8 @@
 
 mod console;
 mod leash;
+mod provision;
+mod runner;
 mod pty;
 mod services;
 mod support;

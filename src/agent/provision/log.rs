@@ -37,9 +37,6 @@ mod tests {
     async fn each_line_has_our_name() {
         let mut log = Log { out: Vec::new() };
         log.say("one\ntwo \u{1b}[2J").await;
-        assert_eq!(
-            String::from_utf8(log.out).unwrap(),
-            "hostwright: one\nhostwright: two \u{241b}[2J\n"
-        );
+        assert_eq!(String::from_utf8(log.out).unwrap(), "hostwright: one\nhostwright: two \u{241b}[2J\n");
     }
 }

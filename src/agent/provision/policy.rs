@@ -113,8 +113,12 @@ mod tests {
     }
 
     async fn fetched(source: &str, branch: Option<&str>, playbook: &str) -> Result<Fetched, Failure> {
-        let settings =
-            Policy { source: source.into(), branch: None, playbook: String::new(), variables: BTreeMap::new() };
+        let settings = Policy {
+            source: source.into(),
+            branch: None,
+            playbook: String::new(),
+            variables: BTreeMap::new(),
+        };
         let parameters = Parameters {
             playbook: playbook.into(),
             branch: branch.map(str::to_owned),

@@ -100,7 +100,10 @@ pub(super) fn decide(job: &Job, own: &[Pod], now: Timestamp, backoff: Backoff, c
     let Some(spec) = &job.spec else { return decision };
     let before = job.status.clone().unwrap_or_default();
     if job.metadata.deletion_timestamp.is_some() {
-        end_all(own, &mut decision);
+        // Whoever deletes a Job may set its pods free; then they go on without it.
+        if !job.metadata.finalizers.iter().flatten().any(|f| f == "orphan") {
+            end_all(own, &mut decision);
+        }
         return decision;
     }
     if let Some(finished) = finish(&before) {

@@ -84,6 +84,10 @@ impl Jobs {
         let all = self.pods.list(&selector).await.map_err(failed("list the pods", name))?.items;
         let job = self.jobs.get_opt(name).await.map_err(failed("read the object", name))?;
         let uid = job.as_ref().and_then(|j| j.metadata.uid.as_deref());
+        let (free, all): (Vec<Pod>, Vec<Pod>) = all.into_iter().partition(|p| !pods::is_owned(p));
+        for pod in free.iter().filter(|p| pods::is_on_node(p, &self.options.node) && pods::is_tracked(p)) {
+            self.release(name, &Which::of(pod)).await?;
+        }
         let (own, others): (Vec<Pod>, Vec<Pod>) = all
             .into_iter()
             .filter(|p| pods::owner(p).is_some_and(|(job, _)| job == name))

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::events::Recorder;
 use super::jobs::{exactly, unless_gone};
-use super::worker::{Order, Worker};
+use super::worker::{Order, Worker, is_fresh};
 use super::{Options, launch, pods, process};
 
 /// What the last writes may take once every container has ended.
@@ -130,7 +130,7 @@ impl Kubelet {
                 self.remove(pod);
             }
         } else {
-            self.hire(pod.clone(), order);
+            self.hire(pod.clone(), order, !is_fresh(pod));
         }
     }
 
@@ -158,13 +158,14 @@ impl Kubelet {
         };
         let Some(hand) = self.tasks.remove(&id).and_then(|uid| self.hands.remove(&uid)) else { return };
         let uid = pods::uid(&hand.pod).to_owned();
+        let order = *hand.orders.borrow();
         if let Err(error) = ended {
             if !error.is_cancelled() {
                 tracing::error!(pod = pods::name(&hand.pod), %error, "the worker of a pod broke down");
+                self.hire(hand.pod, order, true);
             }
             return;
         }
-        let order = *hand.orders.borrow();
         if order == Order::Gone {
             self.remove_logs(&uid);
             return;
@@ -207,7 +208,7 @@ impl Kubelet {
         jobs
     }
 
-    fn hire(&mut self, pod: Pod, order: Order) {
+    fn hire(&mut self, pod: Pod, order: Order, begun: bool) {
         let uid = pods::uid(&pod).to_owned();
         let (sender, orders) = watch::channel(order);
         let worker = Worker {
@@ -216,6 +217,7 @@ impl Kubelet {
             options: Arc::clone(&self.options),
             recorder: self.recorder.clone(),
             pod: pod.clone(),
+            begun,
             orders,
         };
         let task = self.workers.spawn(worker.live());

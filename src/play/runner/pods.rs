@@ -87,6 +87,16 @@ pub(super) fn owner(pod: &Pod) -> Option<(&str, &str)> {
         .map(|o| (o.name.as_str(), o.uid.as_str()))
 }
 
+/// The Job that the pod was made for, whether or not it still belongs to it.
+pub(super) fn job_label(pod: &Pod) -> Option<&str> {
+    pod.metadata.labels.as_ref()?.get(JOB_NAME).map(String::as_str)
+}
+
+/// Whether any controller owns this pod.
+pub(super) fn is_owned(pod: &Pod) -> bool {
+    pod.metadata.owner_references.iter().flatten().any(|o| o.controller == Some(true))
+}
+
 /// Whether the pod is bound to this node.
 pub(super) fn is_on_node(pod: &Pod, node: &str) -> bool {
     pod.spec.as_ref().and_then(|s| s.node_name.as_deref()) == Some(node)

@@ -1,5 +1,6 @@
 //! The loop of the runner: the watches on Jobs and pods, the Jobs that are due, the pods' workers, and the end of it all.
 
+use std::collections::HashMap;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -45,6 +46,7 @@ pub async fn run(client: Client, options: Options, shutdown: CancellationToken) 
         kubelet: Kubelet::new(client.clone(), &options, recorder, leftovers),
         queue: Queue::default(),
         steps: JoinSet::new(),
+        names: HashMap::new(),
     };
     let result = runner.work(&client, &options, &shutdown).await;
     runner.stop().await;
@@ -66,13 +68,15 @@ fn prepare(options: &Options) -> Result<Vec<String>, RunnerError> {
     Ok(entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect())
 }
 
-type Step = (String, Result<Option<Timestamp>, StepError>);
+type Step = Result<Option<Timestamp>, StepError>;
 
 struct Runner {
     jobs: Jobs,
     kubelet: Kubelet,
     queue: Queue,
     steps: JoinSet<Step>,
+    /// Which Job a step is about.
+    names: HashMap<Id, String>,
 }
 
 impl Runner {
@@ -104,9 +108,12 @@ impl Runner {
                     Some(Ok(event)) => self.pod_event(event),
                     Some(Err(error)) => tracing::warn!(%error, "the watch on pods broke; it begins again"),
                 },
-                Some(step) = self.steps.join_next() => match step {
-                    Ok(step) => self.step_done(step),
-                    Err(error) => tracing::error!(%error, "a look at a Job broke down"),
+                Some(step) = self.steps.join_next_with_id() => match step {
+                    Ok((id, result)) => self.step_done(id, Some(result)),
+                    Err(error) => {
+                        tracing::error!(%error, "a look at a Job broke down");
+                        self.step_done(error.id(), None);
+                    }
                 },
                 () = self.kubelet.next_end(), if self.kubelet.is_busy() => {}
                 () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
@@ -117,11 +124,9 @@ impl Runner {
     fn start_due(&mut self) {
         while self.steps.len() < SIDE_BY_SIDE {
             let Some(name) = self.queue.take(Instant::now()) else { return };
-            let jobs = self.jobs.clone();
-            self.steps.spawn(async move {
-                let result = jobs.step(&name, false).await;
-                (name, result)
-            });
+            let (jobs, job) = (self.jobs.clone(), name.clone());
+            let task = self.steps.spawn(async move { jobs.step(&job, false).await });
+            self.names.insert(task.id(), name);
         }
     }
 
@@ -156,20 +161,22 @@ impl Runner {
                 pod
             }
         };
-        if let Some((job, _)) = pods::owner(&pod) {
+        // One without an owner was set free, and is to lose our finalizer.
+        if let Some(job) = pods::owner(&pod).map(|(job, _)| job).or(pods::job_label(&pod)) {
             self.queue.changed(job, Instant::now());
         }
     }
 
-    fn step_done(&mut self, (name, result): Step) {
-        let now = Instant::now();
+    fn step_done(&mut self, id: Id, result: Option<Step>) {
+        let (Some(name), now) = (self.names.remove(&id), Instant::now()) else { return };
         let outcome = match result {
-            Ok(None) => Outcome::Settled,
-            Ok(Some(at)) => {
+            None => Outcome::Failed,
+            Some(Ok(None)) => Outcome::Settled,
+            Some(Ok(Some(at))) => {
                 let nap = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
                 Outcome::Again(now + nap.clamp(SHORTEST_NAP, LONGEST_NAP))
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 if error.is_conflict() {
                     tracing::debug!(job = name, %error, "somebody else was quicker; looking again");
                 } else {

@@ -48,7 +48,8 @@ pub(super) enum Order {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Written {
     Yes,
-    PodGone,
+    /// The pod is gone, or somebody else wrote its end: there is nothing more to do for it.
+    Over,
 }
 
 /// The worker of one pod.
@@ -58,23 +59,25 @@ pub(super) struct Worker {
     pub(super) options: Arc<Options>,
     pub(super) recorder: Recorder,
     pub(super) pod: Pod,
+    /// Whether another worker has begun with this pod before, which is not there any more.
+    pub(super) begun: bool,
     pub(super) orders: watch::Receiver<Order>,
 }
 
 impl Worker {
     /// Lives the pod's whole life, and cleans up behind it.
     pub(super) async fn live(mut self) {
-        let end = if is_fresh(&self.pod) { self.contain().await } else { Some(self.find_lost().await) };
+        let end = if self.begun { Some(self.find_lost().await) } else { self.contain().await };
         if let (Some(end), true) = (end, self.order() != Order::Gone) {
             self.write(&Step::Ended(end)).await;
         }
         launch::clear(&self.options, pods::uid(&self.pod)).await;
     }
 
-    /// Runs the container; `None` when the pod has vanished.
+    /// Runs the container; `None` when the pod is over without it.
     async fn contain(&mut self) -> Option<End> {
         let creating = Step::Waiting { reason: "ContainerCreating", message: None };
-        if self.write(&creating).await == Written::PodGone {
+        if self.write(&creating).await == Written::Over {
             return None;
         }
         let launch = match self.prepare().await {
@@ -127,7 +130,7 @@ impl Worker {
                 self.recorder.pod(&self.pod, Tone::Warning, "Failed", &format!("Error: {problem}"));
                 let reason = "CreateContainerConfigError";
                 if self.write(&Step::Waiting { reason, message: Some(problem.clone()) }).await
-                    == Written::PodGone
+                    == Written::Over
                 {
                     return Err(None);
                 }
@@ -165,7 +168,7 @@ impl Worker {
                 }
                 result = &mut write, if !written => {
                     written = true;
-                    if result == Written::PodGone {
+                    if result == Written::Over {
                         process.ask();
                         kill_at = sooner(kill_at, self.grace());
                     }
@@ -260,7 +263,7 @@ impl Worker {
         }
     }
 
-    /// Writes the pod's status after `step`, trying until it is written or the pod is gone.
+    /// Writes the pod's status after `step`, trying until it is written or there is nothing to write.
     async fn write(&self, step: &Step) -> Written {
         let mut wait = FIRST_WAIT;
         loop {
@@ -279,10 +282,10 @@ impl Worker {
         let name = pods::name(&self.pod);
         let found = self.api.get_opt(name).await?;
         let Some(pod) = found.filter(|p| p.metadata.uid == self.pod.metadata.uid) else {
-            return Ok(Written::PodGone);
+            return Ok(Written::Over);
         };
         if pods::is_terminal(&pod) {
-            return Ok(Written::Yes);
+            return Ok(Written::Over);
         }
         let status = pod_status::after(&pod, step, Timestamp::now());
         let version = pod.metadata.resource_version.as_deref();
@@ -291,7 +294,7 @@ impl Worker {
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         match self.api.patch_status(name, &params, &Patch::Merge(&change)).await {
             Ok(_) => Ok(Written::Yes),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Written::PodGone),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Written::Over),
             Err(error) => Err(error),
         }
     }
@@ -311,7 +314,7 @@ impl Worker {
 }
 
 /// Whether nobody has begun with this pod.
-fn is_fresh(pod: &Pod) -> bool {
+pub(super) fn is_fresh(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     pods::phase(pod) == "Pending"
         && status
