@@ -14,11 +14,6 @@ use hostwright::play::progress::Progress;
 use hostwright::play::{leash, python};
 use hostwright::telemetry::{self, Level};
 use hostwright::{agent, backend, cli, console, lifecycle, ops, server};
-use std::time::Duration;
-use clap::{Parser, Subcommand};
-use hostwright::config::{self, Settings};
-use hostwright::console::{self, PanicIn};
-use hostwright::play::leash;
 use tokio_util::sync::CancellationToken;
 
 /// Brings new machines into a Kubernetes platform.
@@ -54,8 +49,6 @@ struct Global {
 #[derive(Args, Clone)]
 #[group(multiple = false)]
 struct PanicFlags {
-#[command(version)]
-struct CommandLine {
     #[arg(long, hide = true)]
     panic_ui: bool,
     #[arg(long, hide = true)]
@@ -163,100 +156,12 @@ async fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Provision) => provision(&global).await,
         Some(Command::Play(args)) => play(&global, args).await,
         Some(Command::Leash(args)) => Ok(match leash::run(&args).await {
-    let line = CommandLine::parse();
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let Ok(runtime) = tokio::runtime::Builder::new_multi_thread().enable_all().build() else {
-        return ExitCode::FAILURE;
-    if let Some(Command::Leash(args)) = line.command {
-        return match runtime.block_on(leash::run(&args)) {
             Ok(code) => code.into(),
             Err(error) => {
                 cli::fail(&error.to_string());
                 error.exit_code().into()
             }
         }),
-        };
-    }
-    let mut options = console::Options::new(Arc::new(settings()));
-    options.panic = match (line.panic_ui, line.panic_task) {
-        (true, _) => Some(PanicIn::Loop),
-        (_, true) => Some(PanicIn::Task),
-        _ => None,
-    };
-    let result = runtime.block_on(console::run(options, CancellationToken::new()));
-    runtime.shutdown_background();
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = writeln!(std::io::stderr(), "hostwright: {error}");
-            ExitCode::from(error.exit_code())
-        }
-    }
-}
-
-fn settings() -> Settings {
-    let environment = config::Environment {
-        name: std::env::var("HOSTWRIGHT_ENV").unwrap_or_default(),
-        guarded: false,
-        playground: false,
-        read_only: false,
-        kubernetes: config::Kubernetes { kubeconfig: None, context: None, namespace: None },
-        amqp: None,
-        ara: None,
-        policy: config::Policy {
-            source: "/dev/null".into(),
-            branch: None,
-            playbook: "site.yml".into(),
-            variables: std::collections::BTreeMap::new(),
-        },
-        targets: config::TargetSettings {
-            namespace: "default".into(),
-            name: "scrape-collectd".into(),
-            key: "targets".into(),
-            port: 9103,
-        },
-        cluster_groups: Vec::new(),
-        approval: config::Approval::Manual,
-        hook: None,
-        hook_token_file: None,
-        shell: Vec::new(),
-    };
-    Settings {
-        console: config::ConsoleSettings {
-            theme: "dark".into(),
-            symbols: config::Symbols::Auto,
-            utc: false,
-            keys: std::collections::BTreeMap::new(),
-        },
-        server: config::ServerSettings {
-            listen: ([127, 0, 0, 1], 0).into(),
-            token_file: None,
-            networks: Vec::new(),
-            proxies: Vec::new(),
-            request_timeout: Duration::from_secs(10),
-            repair_interval: Duration::from_secs(30),
-            pending_limit: 100,
-            keep_runs: 3,
-        },
-        job: config::JobSettings {
-            template: None,
-            image: "none".into(),
-            service_account: None,
-            backoff_limit: 3,
-            deadline: Duration::from_secs(3600),
-            grace: Duration::from_secs(60),
-        },
-        provision: config::ProvisionSettings {
-            message_timeout: Duration::from_secs(60),
-            work_dir: None,
-            ansible_playbook: "ansible-playbook".into(),
-            python: "python3".into(),
-            token_lifetime: Duration::from_secs(3600),
-            signer: config::Signer::Off,
-        },
-        environment,
-        environments: Vec::new(),
-        read_only: false,
     }
 }
 
@@ -283,7 +188,9 @@ fn config_command(global: &Global, command: &ConfigCommand) -> Result<ExitCode> 
     match done {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(cli::config::ConfigCommandError::Mistakes(mistakes)) => Err(mistakes.into()),
-        Err(cli::config::ConfigCommandError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+        Err(cli::config::ConfigCommandError::Output(error))
+            if error.kind() == std::io::ErrorKind::BrokenPipe =>
+        {
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => Err(error.into()),
@@ -398,7 +305,9 @@ async fn play(global: &Global, args: Play) -> Result<ExitCode> {
 
 fn play_options(args: &Play) -> Result<playground::Options> {
     Ok(playground::Options {
-        folder: Variables::of_process().play_dir().ok_or_else(|| eyre!("there is no home folder: set HOSTWRIGHT_PLAY_DIR"))?,
+        folder: Variables::of_process()
+            .play_dir()
+            .ok_or_else(|| eyre!("there is no home folder: set HOSTWRIGHT_PLAY_DIR"))?,
         python: match std::env::var_os("HOSTWRIGHT_PLAY_PYTHON") {
             Some(folder) => PathBuf::from(folder),
             None => python::data_folder()?,
@@ -411,7 +320,10 @@ fn play_options(args: &Play) -> Result<playground::Options> {
 }
 
 /// Starts the playground unless it is interrupted meanwhile.
-async fn start(options: &playground::Options, shutdown: &CancellationToken) -> Result<Option<Playground>, PlayError> {
+async fn start(
+    options: &playground::Options,
+    shutdown: &CancellationToken,
+) -> Result<Option<Playground>, PlayError> {
     let started = tokio::select! {
         started = playground::start(options, &progress) => started.map(Some),
         () = shutdown.cancelled() => Ok(None),
@@ -472,7 +384,10 @@ async fn boot(global: &Global, name: Option<String>) -> Result<ExitCode> {
     let hook = backend::hook::Hook::new(&settings)?;
     let host = match name {
         Some(name) => ops::machine::full_name(&name)?,
-        None => ops::machine::unused_name(&backend::kube::Kube::connect(&settings.environment.kubernetes).await?).await?,
+        None => {
+            ops::machine::unused_name(&backend::kube::Kube::connect(&settings.environment.kubernetes).await?)
+                .await?
+        }
     };
     let answer = ops::machine::boot(&hook, &host, &ops::machine::boot_id()).await?;
     cli::say(&format!("{}: {}, run {}", answer.host, answer.phase, answer.run))?;
