@@ -188,7 +188,9 @@ fn config_command(global: &Global, command: &ConfigCommand) -> Result<ExitCode> 
     match done {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(cli::config::ConfigCommandError::Mistakes(mistakes)) => Err(mistakes.into()),
-        Err(cli::config::ConfigCommandError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+        Err(cli::config::ConfigCommandError::Output(error))
+            if error.kind() == std::io::ErrorKind::BrokenPipe =>
+        {
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => Err(error.into()),
@@ -303,7 +305,9 @@ async fn play(global: &Global, args: Play) -> Result<ExitCode> {
 
 fn play_options(args: &Play) -> Result<playground::Options> {
     Ok(playground::Options {
-        folder: Variables::of_process().play_dir().ok_or_else(|| eyre!("there is no home folder: set HOSTWRIGHT_PLAY_DIR"))?,
+        folder: Variables::of_process()
+            .play_dir()
+            .ok_or_else(|| eyre!("there is no home folder: set HOSTWRIGHT_PLAY_DIR"))?,
         python: match std::env::var_os("HOSTWRIGHT_PLAY_PYTHON") {
             Some(folder) => PathBuf::from(folder),
             None => python::data_folder()?,
@@ -316,7 +320,10 @@ fn play_options(args: &Play) -> Result<playground::Options> {
 }
 
 /// Starts the playground unless it is interrupted meanwhile.
-async fn start(options: &playground::Options, shutdown: &CancellationToken) -> Result<Option<Playground>, PlayError> {
+async fn start(
+    options: &playground::Options,
+    shutdown: &CancellationToken,
+) -> Result<Option<Playground>, PlayError> {
     let started = tokio::select! {
         started = playground::start(options, &progress) => started.map(Some),
         () = shutdown.cancelled() => Ok(None),
@@ -377,7 +384,10 @@ async fn boot(global: &Global, name: Option<String>) -> Result<ExitCode> {
     let hook = backend::hook::Hook::new(&settings)?;
     let host = match name {
         Some(name) => ops::machine::full_name(&name)?,
-        None => ops::machine::unused_name(&backend::kube::Kube::connect(&settings.environment.kubernetes).await?).await?,
+        None => {
+            ops::machine::unused_name(&backend::kube::Kube::connect(&settings.environment.kubernetes).await?)
+                .await?
+        }
     };
     let answer = ops::machine::boot(&hook, &host, &ops::machine::boot_id()).await?;
     cli::say(&format!("{}: {}, run {}", answer.host, answer.phase, answer.run))?;

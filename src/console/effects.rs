@@ -16,6 +16,7 @@ use crate::app::{Answer, Effect, EffectId, Msg, RunRef};
 use crate::config::Settings;
 use crate::domain::{BackEnd, Health, Problem, ProblemKind};
 use crate::ops::decide::{self, Changes, Seen};
+use crate::ops::machine;
 use crate::ops::marks::{self, Wish};
 
 /// How long the end of the console waits for changes that are under way.
@@ -45,7 +46,7 @@ type Done = Result<Answer, Problem>;
 impl Effects {
     pub(crate) fn new(settings: Arc<Settings>, tmux: bool, tell: mpsc::Sender<Msg>) -> Self {
         Self {
-            outside: Outside::new(settings),
+            outside: Outside::new(settings, tell.clone()),
             tell,
             tmux,
             cancel: HashMap::new(),
@@ -74,6 +75,7 @@ impl Effects {
             }
         }
         self.streams.spawn(self.outside.clone().connect_kube(self.tell.clone()));
+        self.streams.spawn(self.outside.clone().watch_queue(self.tell.clone()));
         self.streams.spawn(watch::runs(self.outside.clone(), self.tell.clone()));
     }
 
@@ -139,7 +141,9 @@ impl Effects {
     /// Follows this run, in place of any other.
     fn follow(&mut self, run: RunRef) {
         let mut tasks = JoinSet::new();
-        tasks.spawn(watch::log(self.outside.clone(), run.clone(), self.tell.clone()));
+        let (over, is_over) = tokio::sync::watch::channel(false);
+        tasks.spawn(watch::log(self.outside.clone(), run.clone(), over, self.tell.clone()));
+        tasks.spawn(watch::results(self.outside.clone(), run.clone(), is_over, self.tell.clone()));
         self.followed = Some((run.uid, tasks));
     }
 
@@ -188,6 +192,7 @@ async fn carry_out(outside: Outside, effect: Effect) -> Done {
         Effect::Retry { run, .. } => mark(&outside, &run, Wish::Retry, "asked for another run of").await,
         Effect::Stop { run, .. } => stop(&outside, &run).await,
         Effect::OpenRun { run, .. } => open(&outside, &run).await,
+        Effect::BootMachine { .. } => boot(&outside).await,
         other => Err(Problem::new(
             other.doing(),
             ProblemKind::Refused,
@@ -253,6 +258,16 @@ async fn stop(outside: &Outside, run: &RunRef) -> Done {
         .await
         .map(|_| Answer::Done(format!("stopped {}", run.name)))
         .map_err(|error| error.problem(&run.name))
+}
+
+async fn boot(outside: &Outside) -> Done {
+    const SUBJECT: &str = "machine";
+    outside.permit(SUBJECT)?;
+    let hook = outside.hook()?;
+    let kube = outside.kube().await?;
+    let host = machine::unused_name(&kube).await.map_err(|error| error.problem(SUBJECT))?;
+    machine::boot(&hook, &host, &machine::boot_id()).await.map_err(|error| error.problem(host.to_string()))?;
+    Ok(Answer::Done(format!("{host} boots")))
 }
 
 async fn open(outside: &Outside, run: &RunRef) -> Done {

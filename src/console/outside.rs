@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Mutex, OnceCell, mpsc, watch};
 
 use crate::app::Msg;
+use crate::backend::amqp::Broker;
+use crate::backend::ara::Ara;
+use crate::backend::hook::Hook;
 use crate::backend::kube::Kube;
 use crate::config::{Permit, Settings};
 use crate::domain::{BackEnd, Health, Problem, ProblemKind};
@@ -22,12 +25,20 @@ const LONGEST_DELAY: Duration = Duration::from_secs(30);
 pub(crate) struct Outside {
     pub(crate) settings: Arc<Settings>,
     kube: Arc<watch::Sender<Option<Kube>>>,
+    ara: Arc<OnceCell<Ara>>,
+    /// ARA's health: whoever asks something of it learns it.
+    ara_health: Arc<Mutex<Trouble>>,
 }
 
 impl Outside {
     /// Nothing is connected yet.
-    pub(crate) fn new(settings: Arc<Settings>) -> Self {
-        Self { settings, kube: Arc::new(watch::Sender::new(None)) }
+    pub(crate) fn new(settings: Arc<Settings>, tell: mpsc::Sender<Msg>) -> Self {
+        Self {
+            settings,
+            kube: Arc::new(watch::Sender::new(None)),
+            ara: Arc::default(),
+            ara_health: Arc::new(Mutex::new(Trouble::new(BackEnd::Ara, tell))),
+        }
     }
 
     /// Whether an environment is configured at all.
@@ -68,6 +79,58 @@ impl Outside {
     /// The Kubernetes client, however long that takes.
     pub(crate) async fn kube_at_last(&self) -> Option<Kube> {
         self.kube.subscribe().wait_for(Option::is_some).await.ok().and_then(|kube| kube.clone())
+    }
+
+    /// ARA's client; none when the environment has no ARA.
+    pub(crate) async fn ara(&self) -> Option<Result<&Ara, Problem>> {
+        let settings = self.settings.environment.ara.as_ref()?;
+        let made = self.ara.get_or_try_init(async || Ara::new(settings)).await;
+        Some(made.map_err(|error| error.problem()))
+    }
+
+    /// Something was asked of ARA, and this came of it; it is asked again after this time.
+    pub(crate) async fn ara_said(&self, result: Result<(), &Problem>, delay: Duration) {
+        let mut health = self.ara_health.lock().await;
+        match result {
+            Ok(()) => health.up().await,
+            Err(problem) => health.down(problem.clone(), delay).await,
+        }
+    }
+
+    /// The webhook, as the playground's machines call it.
+    pub(crate) fn hook(&self) -> Result<Hook, Problem> {
+        Hook::new(&self.settings).map_err(|error| error.problem())
+    }
+
+    /// Keeps a connection to the broker and tells how it fares. The console asks nothing else of it.
+    pub(crate) async fn watch_queue(self, tell: mpsc::Sender<Msg>) {
+        let Some(settings) = &self.settings.environment.amqp else { return };
+        let say = async |health| tell.send(Msg::Health(BackEnd::Queue, health)).await.is_ok();
+        let broker = match Broker::new(settings) {
+            Ok(broker) => broker,
+            Err(error) => {
+                say(Health::Down { since: Timestamp::now(), problem: error.problem() }).await;
+                return;
+            }
+        };
+        let mut health = broker.health();
+        let connect = async {
+            // Its first failure is told as health, and further tries are the broker's own.
+            broker.connect().await.ok();
+            std::future::pending::<()>().await;
+        };
+        let listen = async {
+            while health.changed().await.is_ok() {
+                let now = health.borrow_and_update().clone();
+                if !say(now).await {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = connect => {}
+            () = listen => {}
+        }
     }
 
     /// The permit to change something.

@@ -239,7 +239,7 @@ impl Backend for Paint {
 
 #[cfg(test)]
 mod tests {
-    use ratatui::style::{Style, Stylize};
+    use ratatui::style::Style;
     use ratatui::text::{Line, Span};
 
     use super::*;

@@ -133,11 +133,6 @@ impl Terminal {
         self.lead.extend_from_slice(bytes);
     }
 
-    /// Whether [`Self::say`] left something to send.
-    pub(crate) fn has_lead(&self) -> bool {
-        !self.lead.is_empty()
-    }
-
     /// Whether a frame can be drawn now.
     pub(crate) fn ready(&self) -> bool {
         self.held.as_ref().is_some_and(|held| !held.writer.busy())

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
 use jiff::Timestamp;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::outside::{Outside, Trouble};
 use crate::app::{self, LogEvent, Msg, RunRef, RunsMsg};
 use crate::backend::kube::{Kube, RunsEvent};
-use crate::domain::BackEnd;
+use crate::domain::results::{PlaybookStatus, RunResults};
+use crate::domain::{BackEnd, Problem};
 use crate::ops;
 
 /// How long after a failed watch should have been tried again it is asked whether the API server answers. The watch itself says
@@ -69,21 +70,20 @@ async fn follow_runs(kube: &Kube, events: impl Stream<Item = RunsEvent>, tell: m
     }
 }
 
-/// Follows the log of one run to its end: its pods one after another.
-pub(crate) async fn log(outside: Outside, run: RunRef, tell: mpsc::Sender<Msg>) {
+/// Follows the log of one run to its end: its pods one after another. `over` is set when no more comes.
+pub(crate) async fn log(outside: Outside, run: RunRef, over: watch::Sender<bool>, tell: mpsc::Sender<Msg>) {
     let say = async |event| tell.send(Msg::Log { run: run.uid.clone(), event }).await.is_ok();
     let details = loop {
         let Some(kube) = outside.kube_at_last().await else { return };
         match ops::runs::find(&kube, &run.name).await {
             Ok(details) if details.run.uid == run.uid => break (kube, details.run),
             Ok(_) => {
+                over.send_replace(true);
                 say(LogEvent::Ended).await;
                 return;
             }
             Err(error) => {
-                let mut problem = error.problem(run.name.clone());
-                problem.retry_at = Timestamp::now().checked_add(RETRY).ok();
-                if !say(LogEvent::Problem(problem)).await {
+                if !say(LogEvent::Problem(retried(error.problem(run.name.clone()), RETRY))).await {
                     return;
                 }
                 tokio::time::sleep(RETRY).await;
@@ -100,11 +100,12 @@ pub(crate) async fn log(outside: Outside, run: RunRef, tell: mpsc::Sender<Msg>) 
             ops::logs::LogEvent::Lines(lines) => LogEvent::Lines(lines.into_iter().map(line).collect()),
             ops::logs::LogEvent::Waiting(why) => LogEvent::Waiting(why),
             ops::logs::LogEvent::Failed(error, delay) => {
-                let mut problem = error.problem(run.name.clone());
-                problem.retry_at = Timestamp::now().checked_add(delay).ok();
-                LogEvent::Problem(problem)
+                LogEvent::Problem(retried(error.problem(run.name.clone()), delay))
             }
-            ops::logs::LogEvent::Ended => LogEvent::Ended,
+            ops::logs::LogEvent::Ended => {
+                over.send_replace(true);
+                LogEvent::Ended
+            }
         };
         if !say(event).await {
             return;
@@ -112,7 +113,61 @@ pub(crate) async fn log(outside: Outside, run: RunRef, tell: mpsc::Sender<Msg>) 
     }
 }
 
+/// Asks ARA for the results of one run, again and again until there can be no more: often while they change, less and less
+/// often while they don't. ARA cannot push.
+pub(crate) async fn results(
+    outside: Outside,
+    run: RunRef,
+    mut over: watch::Receiver<bool>,
+    tell: mpsc::Sender<Msg>,
+) {
+    let mut known: Option<RunResults> = None;
+    let mut pause = OFTEN;
+    // Asked once more after the end: what was recorded last is there then. A pod that was killed never closes its playbook.
+    let mut last_looks = LAST_LOOKS;
+    loop {
+        let was_over = *over.borrow_and_update();
+        let found = match outside.ara().await {
+            None => return,
+            Some(Ok(ara)) => ops::results::of_run(ara, &run.uid).await.map_err(|error| error.problem()),
+            Some(Err(problem)) => Err(problem),
+        };
+        outside.ara_said(found.as_ref().map(drop), pause).await;
+        let recording = |found: &RunResults| found.playbooks.iter().any(|p| p.status == PlaybookStatus::Running);
+        let (news, complete) = match &found {
+            Ok(found) => {
+                last_looks -= u32::from(was_over);
+                (known.as_ref() != Some(found), was_over && (last_looks == 0 || !recording(found)))
+            }
+            Err(_) => (true, false),
+        };
+        pause = if news && found.is_ok() { OFTEN } else { (pause * 3 / 2).min(SELDOM) };
+        if news || complete {
+            let results = found.map(Box::new).map_err(|problem| retried(problem, pause));
+            known = results.as_ref().ok().map(|found| (**found).clone());
+            let message = Msg::Results { run: run.uid.clone(), results, complete };
+            if tell.send(message).await.is_err() || complete {
+                return;
+            }
+        }
+        // The end of the log is a reason to look at once.
+        if was_over {
+            tokio::time::sleep(pause).await;
+        } else {
+            let _ = tokio::time::timeout(pause, over.wait_for(|over| *over)).await;
+        }
+    }
+}
+
+fn retried(mut problem: Problem, delay: Duration) -> Problem {
+    problem.retry_at = Timestamp::now().checked_add(delay).ok();
+    problem
+}
+
 const RETRY: Duration = Duration::from_secs(3);
+const OFTEN: Duration = Duration::from_secs(1);
+const SELDOM: Duration = Duration::from_secs(10);
+const LAST_LOOKS: u32 = 10;
 
 fn line(line: crate::domain::LogLine) -> app::LogLine {
     app::LogLine { at: line.at, bytes: line.text.into_boxed_slice() }

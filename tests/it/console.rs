@@ -69,16 +69,11 @@ impl Far {
         self.equip(&mut command);
         command.env("PS1", "ready> ");
         command.env("HISTFILE", "/dev/null");
+        // The shell's own line editor sets this mode too, and would hide whether the console left it set.
+        std::fs::write(self.path().join("inputrc"), "set enable-bracketed-paste off\n").unwrap();
+        command.env("INPUTRC", self.path().join("inputrc"));
         let mut pty = Pty::start(command, (80, 24));
         pty.wait_for("ready>");
-        pty
-    }
-
-    /// A shell that has the console in the foreground.
-    fn console_in_shell(&self) -> Pty {
-        let mut pty = self.shell();
-        pty.write(format!("{}\r", env!("CARGO_BIN_EXE_hostwright")).as_bytes());
-        pty.wait_until("the console", |screen| screen.alternate_screen() && screen.contents().contains("far"));
         pty
     }
 }
@@ -94,7 +89,11 @@ fn assert_left(pty: &Pty, before: &str) {
     assert_eq!(pty.settings(), before, "the terminal's settings are not as they were");
     assert_eq!(pty.modes_left(), Vec::<String>::new());
     let text = String::from_utf8_lossy(&pty.bytes()).into_owned();
-    assert_eq!(text.matches("\x1b[?1049l").count(), text.matches("\x1b[?1049h").count(), "left as often as entered");
+    assert_eq!(
+        text.matches("\x1b[?1049l").count(),
+        text.matches("\x1b[?1049h").count(),
+        "left as often as entered"
+    );
 }
 
 #[test]
@@ -170,7 +169,9 @@ fn a_stop_from_outside_gives_the_shell_its_terminal_and_fg_brings_everything_bac
 #[test]
 fn control_z_gives_the_shell_its_terminal_and_fg_brings_everything_back() {
     let far = Far::new();
-    stop_and_go_on(&far, |pty| drop(pty.keys("C-z")));
+    stop_and_go_on(&far, |pty| {
+        pty.keys("C-z");
+    });
 }
 
 fn stop_and_go_on(far: &Far, stop: impl FnOnce(&mut Pty)) {
@@ -237,13 +238,12 @@ fn what_is_no_terminal_is_told_so_in_one_line_without_an_escape() {
 
 /// The parameters of every SGR sequence.
 fn colours(bytes: &[u8]) -> Vec<String> {
-    let text = String::from_utf8_lossy(bytes).into_owned();
-    let sequences = text.split("\x1b[").skip(1).filter_map(|rest| rest.split_once(|c: char| c.is_ascii_alphabetic()));
-    sequences.filter(|(parameters, rest)| {
-        let end = parameters.len();
-        let _ = rest;
-        text.contains(&format!("\x1b[{parameters}m")) && end > 0
-    }).map(|(parameters, _)| parameters.to_owned()).collect()
+    let text = String::from_utf8_lossy(bytes);
+    let sequences = text.split("\x1b[").skip(1).filter_map(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+        rest[end..].starts_with('m').then(|| rest[..end].to_owned())
+    });
+    sequences.collect()
 }
 
 #[test]
@@ -292,21 +292,25 @@ fn two_hundred_resizes_end_with_the_last_size() {
     assert_eq!(pty.modes_left(), Vec::<String>::new());
 }
 
+/// The console in a terminal that takes nothing more.
+fn stuck(far: &Far) -> (Pty, String) {
+    let mut pty = Pty::start_unread(far.command(&[]), (200, 60));
+    let before = pty.settings();
+    // Raw mode says that it runs.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while pty.settings() == before {
+        assert!(Instant::now() < deadline, "it does not start");
+        std::thread::yield_now();
+    }
+    pty.fill();
+    (pty, before)
+}
+
 #[test]
 fn a_terminal_that_nobody_reads_does_not_keep_it_from_ending() {
     let far = Far::new();
-    let mut pty = Pty::start_unread(far.command(&[]), (200, 60));
-    let before = pty.settings();
-    // Raw mode says that it runs; then more frames than the terminal holds.
-    let running = Instant::now() + Duration::from_secs(30);
-    while pty.settings() == before {
-        assert!(Instant::now() < running, "it does not start");
-        std::thread::yield_now();
-    }
-    for i in 0..300 {
-        pty.resize((150 + i % 50, 60));
-        std::thread::yield_now();
-    }
+    let (mut pty, before) = stuck(&far);
+    pty.resize((150, 60));
     let begun = Instant::now();
     pty.signal(Signal::TERM);
     assert_eq!(pty.wait_exit(), 143);
@@ -318,10 +322,32 @@ fn a_terminal_that_nobody_reads_does_not_keep_it_from_ending() {
 }
 
 #[test]
+fn a_line_that_does_not_drain_gets_the_newest_state_and_not_all_that_there_were() {
+    let far = Far::new();
+    let (mut pty, _) = stuck(&far);
+    for i in 0..100 {
+        pty.resize((100 + i, 50));
+        // Long enough for a frame each, were there room for it.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    pty.resize((91, 41)).read();
+    pty.wait_for("far");
+    pty.resize((92, 42));
+    let mark = pty.mark();
+    pty.resize((93, 43)).wait_bytes(mark, b"\x1b[2J");
+    let frames = pty.bytes().windows(4).filter(|bytes| bytes == b"\x1b[2J").count();
+    assert!(frames <= 8, "{frames} whole frames were written");
+    pty.signal(Signal::TERM);
+    assert_eq!(pty.wait_exit(), 143);
+}
+
+#[test]
 fn a_closed_line_ends_it() {
     let far = Far::new();
     let mut pty = far.start(&[]);
-    pty.hang_up(|pty| drop(pty.resize((90, 30))));
+    pty.hang_up(|pty| {
+        pty.resize((90, 30));
+    });
     assert_eq!(pty.wait_exit(), 129);
 }
 

@@ -17,18 +17,21 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use portable_pty::CommandBuilder;
-use portable_pty::{MasterPty, PtySize, native_pty_system};
+pub(crate) use portable_pty::CommandBuilder;
+use portable_pty::{ExitStatus, MasterPty, PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long anything may take before a test fails: long, because the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Written by us when the program has ended; a title, so that no screen shows it.
+const END: &[u8] = b"\x1b]2;the end of the recording\x07";
+
 /// A program in a pseudo-terminal.
-pub struct Pty {
+pub(crate) struct Pty {
     master: Option<Box<dyn MasterPty + Send>>,
     keyboard: Option<Box<dyn Write + Send>>,
     /// Our own handle on the program's side: keeps the terminal and its settings when the program has ended.
@@ -49,7 +52,7 @@ struct State {
     /// The reader is to stop before it reads again.
     deaf: bool,
     reading: bool,
-    exit: Option<portable_pty::ExitStatus>,
+    exit: Option<ExitStatus>,
 }
 
 fn cells(n: u16) -> NonZeroU16 {
@@ -62,9 +65,11 @@ fn pty_size((cols, rows): (u16, u16)) -> PtySize {
 
 impl Pty {
     /// A command in an environment that is the same on every machine.
-    pub fn command(program: impl AsRef<OsStr>) -> CommandBuilder {
+    pub(crate) fn command(program: impl AsRef<OsStr>) -> CommandBuilder {
         let mut command = CommandBuilder::new(program);
-        for name in ["NO_COLOR", "COLORTERM", "TMUX", "STY", "LC_ALL", "LC_CTYPE", "COLUMNS", "LINES", "KUBECONFIG"] {
+        for name in
+            ["NO_COLOR", "COLORTERM", "TMUX", "STY", "LC_ALL", "LC_CTYPE", "COLUMNS", "LINES", "KUBECONFIG"]
+        {
             command.env_remove(name);
         }
         command.env("TERM", "xterm-256color");
@@ -74,21 +79,21 @@ impl Pty {
     }
 
     /// This crate's binary.
-    pub fn hostwright<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(arguments: I) -> CommandBuilder {
+    pub(crate) fn hostwright<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(arguments: I) -> CommandBuilder {
         let mut command = Self::command(env!("CARGO_BIN_EXE_hostwright"));
         command.args(arguments);
         command
     }
 
     /// Starts a command in a terminal of so many columns and rows.
-    pub fn start(command: CommandBuilder, size: (u16, u16)) -> Self {
+    pub(crate) fn start(command: CommandBuilder, size: (u16, u16)) -> Self {
         let pty = Self::start_unread(command, size);
         pty.read();
         pty
     }
 
     /// The same, but nobody reads what the program writes until [`Pty::read`].
-    pub fn start_unread(command: CommandBuilder, size: (u16, u16)) -> Self {
+    pub(crate) fn start_unread(command: CommandBuilder, size: (u16, u16)) -> Self {
         let pair = native_pty_system().openpty(pty_size(size)).unwrap();
         let tty = pair.master.tty_name().unwrap();
         let slave = File::options().read(true).write(true).open(&tty).unwrap();
@@ -113,7 +118,7 @@ impl Pty {
     }
 
     /// Begins to read what the program writes.
-    pub fn read(&self) {
+    pub(crate) fn read(&self) {
         let mut reader = self.master.as_ref().unwrap().try_clone_reader().unwrap();
         let shared = Arc::clone(&self.shared);
         shared.state.lock().unwrap().reading = true;
@@ -136,7 +141,7 @@ impl Pty {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap()
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the condition holds; fails with `what` and the screen.
@@ -148,40 +153,50 @@ impl Pty {
                 return value;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            let exit = state.exit.as_ref().map_or(String::new(), |exit| format!(" (the program ended: {exit})"));
-            assert!(!left.is_zero(), "waited in vain for {what}{exit}; the screen:\n{}", text(state.parser.screen()));
+            if left.is_zero() {
+                let exit =
+                    state.exit.as_ref().map_or(String::new(), |exit| format!(" (the program ended: {exit})"));
+                let screen = text(state.parser.screen());
+                drop(state);
+                panic!("waited in vain for {what}{exit}; the screen:\n{screen}");
+            }
             state = self.shared.changed.wait_timeout(state, left.min(Duration::from_millis(200))).unwrap().0;
         }
     }
 
     /// Waits until the text is on the screen.
-    pub fn wait_for(&mut self, wanted: &str) -> &mut Self {
+    pub(crate) fn wait_for(&mut self, wanted: &str) -> &mut Self {
         self.wait(&format!("{wanted:?}"), |state| text(state.parser.screen()).contains(wanted).then_some(()));
         self
     }
 
     /// Waits until the text is not on the screen.
-    pub fn wait_gone(&mut self, unwanted: &str) -> &mut Self {
+    pub(crate) fn wait_gone(&mut self, unwanted: &str) -> &mut Self {
         let gone = |state: &State| (!text(state.parser.screen()).contains(unwanted)).then_some(());
         self.wait(&format!("{unwanted:?} to go"), gone);
         self
     }
 
     /// Waits until a condition on the screen holds.
-    pub fn wait_until(&mut self, what: &str, mut condition: impl FnMut(&vt100::Screen) -> bool) -> &mut Self {
+    pub(crate) fn wait_until(
+        &mut self,
+        what: &str,
+        mut condition: impl FnMut(&vt100::Screen) -> bool,
+    ) -> &mut Self {
         self.wait(what, |state| condition(state.parser.screen()).then_some(()));
         self
     }
 
     /// Waits until the recorded bytes from `from` on hold these.
-    pub fn wait_bytes(&mut self, from: usize, wanted: &[u8]) -> &mut Self {
-        let found = |state: &State| state.bytes[from..].windows(wanted.len()).any(|w| w == wanted).then_some(());
+    pub(crate) fn wait_bytes(&mut self, from: usize, wanted: &[u8]) -> &mut Self {
+        let found =
+            |state: &State| state.bytes[from..].windows(wanted.len()).any(|w| w == wanted).then_some(());
         self.wait(&format!("the bytes {}", wanted.escape_ascii()), found);
         self
     }
 
     /// Presses keys, written with spaces between: `a`, `C-c`, `M-x`, `<enter>`, `<esc>`, `<tab>`, `<space>`, `<up>`, `<f5>` …
-    pub fn keys(&mut self, keys: &str) -> &mut Self {
+    pub(crate) fn keys(&mut self, keys: &str) -> &mut Self {
         for key in keys.split_whitespace() {
             let bytes = key_bytes(key);
             self.write(&bytes);
@@ -190,7 +205,7 @@ impl Pty {
     }
 
     /// Types bytes as they are.
-    pub fn write(&mut self, bytes: &[u8]) -> &mut Self {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> &mut Self {
         let keyboard = self.keyboard.as_mut().unwrap();
         keyboard.write_all(bytes).unwrap();
         keyboard.flush().unwrap();
@@ -198,62 +213,94 @@ impl Pty {
     }
 
     /// The screen as text, lines without their trailing spaces.
-    pub fn screen(&self) -> String {
+    pub(crate) fn screen(&self) -> String {
         text(self.state().parser.screen())
     }
 
     /// Everything that the program wrote so far.
-    pub fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         self.state().bytes.clone()
     }
 
     /// How much the program wrote so far: a place for [`Pty::wait_bytes`].
-    pub fn mark(&self) -> usize {
+    pub(crate) fn mark(&self) -> usize {
         self.state().bytes.len()
     }
 
     /// Makes the window another size; the program gets SIGWINCH.
-    pub fn resize(&mut self, size: (u16, u16)) -> &mut Self {
+    pub(crate) fn resize(&mut self, size: (u16, u16)) -> &mut Self {
         self.state().parser.screen_mut().set_size(cells(size.1), cells(size.0));
         self.master.as_ref().unwrap().resize(pty_size(size)).unwrap();
         self
     }
 
+    /// Fills what the terminal takes from the program while nobody reads: its next write has to wait.
+    pub(crate) fn fill(&mut self) -> &mut Self {
+        let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+        let full = rustix::fs::open(&self.tty, flags, rustix::fs::Mode::empty()).unwrap();
+        // The system moves what it took to where more of it fits, a moment later: full is what stays full.
+        let mut full_for = 0;
+        while full_for < 5 {
+            full_for += 1;
+            for piece in [1024, 64, 1] {
+                while rustix::io::write(&full, &vec![b'.'; piece]).is_ok() {
+                    full_for = 0;
+                }
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self
+    }
+
     /// Sends a signal to the program that was started.
-    pub fn signal(&mut self, signal: Signal) -> &mut Self {
+    pub(crate) fn signal(&mut self, signal: Signal) -> &mut Self {
         kill_process(self.pid, signal).unwrap();
         self
     }
 
     /// The program's process id.
-    pub fn pid(&self) -> Pid {
+    pub(crate) fn pid(&self) -> Pid {
         self.pid
     }
 
     /// The terminal's settings, as `stty -a` would show them.
-    pub fn settings(&self) -> String {
+    pub(crate) fn settings(&self) -> String {
         let found = rustix::termios::tcgetattr(self.slave.as_ref().unwrap()).unwrap();
-        format!("{:?} {:?} {:?} {:?}", found.input_modes, found.output_modes, found.control_modes, found.local_modes)
+        format!(
+            "{:?} {:?} {:?} {:?}",
+            found.input_modes, found.output_modes, found.control_modes, found.local_modes
+        )
     }
 
     /// Waits until the terminal's settings are these.
-    pub fn wait_settings(&mut self, wanted: &str) -> &mut Self {
+    pub(crate) fn wait_settings(&mut self, wanted: &str) -> &mut Self {
         self.wait("the terminal's settings", |_| (self.settings() == wanted).then_some(()));
         self
     }
 
-    /// Waits until the program has ended. Its exit code; 128 and more for a signal that killed it.
-    pub fn wait_exit(&mut self) -> u32 {
-        self.wait("the program's end", |state| state.exit.as_ref().map(portable_pty::ExitStatus::exit_code))
+    /// Waits until the program has ended and all that it wrote is read. Its exit code; 128 and more for a signal that killed it.
+    pub(crate) fn wait_exit(&mut self) -> u32 {
+        let code = self.wait("the program's end", |state| state.exit.as_ref().map(ExitStatus::exit_code));
+        if let Some(slave) =
+            self.slave.as_mut().filter(|_| self.shared.state.lock().is_ok_and(|state| state.reading))
+        {
+            // What comes out behind the program's last words was put in behind them.
+            slave.write_all(END).unwrap();
+            self.wait("the program's last words", |state| state.bytes.ends_with(END).then_some(()));
+            let mut state = self.state();
+            let end = state.bytes.len() - END.len();
+            state.bytes.truncate(end);
+        }
+        code
     }
 
     /// Whether the program still runs.
-    pub fn alive(&self) -> bool {
+    pub(crate) fn alive(&self) -> bool {
         self.state().exit.is_none()
     }
 
     /// Closes the line: the program loses its terminal. `stir` makes it write something, so that our reader wakes and goes.
-    pub fn hang_up(&mut self, stir: impl FnOnce(&mut Self)) {
+    pub(crate) fn hang_up(&mut self, stir: impl FnOnce(&mut Self)) {
         self.state().deaf = true;
         stir(self);
         self.wait("the reader's end", |state| (!state.reading).then_some(()));
@@ -263,12 +310,12 @@ impl Pty {
     }
 
     /// Which private modes (`CSI ? n h` and `l`) the program left set, and those that it set and unset unequally often.
-    pub fn modes_left(&self) -> Vec<String> {
+    pub(crate) fn modes_left(&self) -> Vec<String> {
         modes_left(&self.bytes())
     }
 
     /// The screen as a picture.
-    pub fn snapshot_svg(&self) -> String {
+    pub(crate) fn snapshot_svg(&self) -> String {
         svg(self.state().parser.screen())
     }
 }
@@ -317,7 +364,7 @@ fn key_bytes(key: &str) -> Vec<u8> {
 }
 
 /// See [`Pty::modes_left`].
-pub fn modes_left(bytes: &[u8]) -> Vec<String> {
+pub(crate) fn modes_left(bytes: &[u8]) -> Vec<String> {
     let mut set: std::collections::BTreeMap<String, (i32, bool)> = std::collections::BTreeMap::new();
     let text = String::from_utf8_lossy(bytes);
     for (at, _) in text.match_indices("\x1b[?") {
@@ -342,8 +389,8 @@ pub fn modes_left(bytes: &[u8]) -> Vec<String> {
 }
 
 const PALETTE: [&str; 16] = [
-    "#45475a", "#f38ba8", "#a6e3a1", "#f9e2af", "#89b4fa", "#f5c2e7", "#94e2d5", "#bac2de", "#585b70", "#f37799",
-    "#89d88b", "#ebd391", "#74a8fc", "#f2aede", "#6bd7ca", "#ffffff",
+    "#45475a", "#f38ba8", "#a6e3a1", "#f9e2af", "#89b4fa", "#f5c2e7", "#94e2d5", "#bac2de", "#585b70",
+    "#f37799", "#89d88b", "#ebd391", "#74a8fc", "#f2aede", "#6bd7ca", "#ffffff",
 ];
 const TEXT: &str = "#cdd6f4";
 const BEHIND: &str = "#1e1e2e";
@@ -393,7 +440,13 @@ fn svg(screen: &vt100::Screen) -> String {
                 }
                 col += 1;
             }
-            draw_run(&mut out, &run, &style, (f32::from(begin), f32::from(col), f32::from(row)), (WIDE, HIGH));
+            draw_run(
+                &mut out,
+                &run,
+                &style,
+                (f32::from(begin), f32::from(col), f32::from(row)),
+                (WIDE, HIGH),
+            );
         }
     }
     out.push_str("</svg>\n");
@@ -402,11 +455,21 @@ fn svg(screen: &vt100::Screen) -> String {
 
 type Look = (String, String, bool, bool, bool, bool);
 
-fn draw_run(out: &mut String, run: &str, look: &Look, (begin, end, row): (f32, f32, f32), (wide, high): (f32, f32)) {
+fn draw_run(
+    out: &mut String,
+    run: &str,
+    look: &Look,
+    (begin, end, row): (f32, f32, f32),
+    (wide, high): (f32, f32),
+) {
     let (fg, bg, bold, italic, underline, dim) = look;
     let (x, y, width) = (12.0 + begin * wide, 12.0 + row * high, (end - begin) * wide);
     if bg != BEHIND {
-        writeln!(out, "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{high}\" fill=\"{bg}\"/>").unwrap();
+        writeln!(
+            out,
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{high}\" fill=\"{bg}\"/>"
+        )
+        .unwrap();
     }
     if run.trim().is_empty() {
         return;
