@@ -1,1 +1,3 @@
 //! The commands: parse, call ops, print.
+
+pub mod config;
