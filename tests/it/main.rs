@@ -19,3 +19,4 @@ mod runner;
 mod services;
 mod stage;
 mod support;
+mod config;
