@@ -98,9 +98,14 @@ pub(crate) fn command(folder: &TempDir) -> Command {
     command
 }
 
+/// An HTTP client; the binary installs the TLS provider by itself, a test has to.
+fn http() -> reqwest::Client {
+    rustls::crypto::ring::default_provider().install_default().ok();
+    reqwest::Client::new()
+}
+
 pub(crate) async fn call_hook(play: &Play, body: &Value) -> (u16, Value) {
-    let client = reqwest::Client::new();
-    let response = client.post(format!("{}/host/online", play.url("hook"))).json(body).send().await.unwrap();
+    let response = http().post(format!("{}/host/online", play.url("hook"))).json(body).send().await.unwrap();
     (response.status().as_u16(), response.json().await.unwrap())
 }
 
