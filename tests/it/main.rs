@@ -16,6 +16,7 @@ mod leash;
 mod policy;
 mod provision;
 mod pty;
+mod repair;
 mod runner;
 mod services;
 mod stage;
