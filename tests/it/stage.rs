@@ -1,6 +1,6 @@
 //! What `provision` needs around it, each piece real and the caller's own: a cluster, a policy, settings, approved runs. The tests
 //! of `provision` and its bench share it.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::print_stderr)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ impl Stage {
 
     /// An approved run of the host.
     pub(crate) async fn approved(&self, parameters: &Parameters) -> RunDetails {
-        self.approved_for(&announcement(json!({})), parameters).await
+        self.approved_for(&announcement(&json!({})), parameters).await
     }
 
     pub(crate) async fn approved_for(
@@ -115,7 +115,7 @@ impl Stage {
         let running = provision::run(&self.settings, own(run), &mut out, CancellationToken::new());
         let exit = tokio::time::timeout(PATIENCE, running).await.unwrap();
         let log = String::from_utf8(out).unwrap();
-        println!("{log}");
+        eprintln!("{log}");
         assert_eq!(self.left_in_work(), Vec::<PathBuf>::new());
         (exit, log)
     }
@@ -219,7 +219,7 @@ pub(crate) fn settings(
     }
 }
 
-pub(crate) fn announcement(facts: Value) -> Announcement {
+pub(crate) fn announcement(facts: &Value) -> Announcement {
     RawAnnouncement {
         hostname: HOST.into(),
         sshkeys: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB9dG4kjRhQTtWTVzd2t27+t0DEHBPW7iOD23TUiYLio root@web"
