@@ -5,5 +5,7 @@
 
 pub mod amqp;
 pub mod ansible;
+pub mod ara;
 pub mod git;
+pub mod hook;
 pub mod kube;

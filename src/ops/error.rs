@@ -2,6 +2,9 @@
 
 use jiff::Timestamp;
 
+use crate::backend::amqp::AmqpError;
+use crate::backend::ara::AraError;
+use crate::backend::hook::HookError;
 use crate::backend::kube::{KubeError, KubeErrorKind};
 use crate::config::ReadOnly;
 use crate::domain::target::TargetsError;
@@ -13,6 +16,12 @@ pub enum OpError {
     /// The cluster did not do it.
     #[error(transparent)]
     Kube(#[from] KubeError),
+    /// The broker did not do it.
+    #[error(transparent)]
+    Amqp(#[from] AmqpError),
+    /// ARA did not answer.
+    #[error(transparent)]
+    Ara(#[from] AraError),
     /// The settings are read-only.
     #[error(transparent)]
     ReadOnly(#[from] ReadOnly),
@@ -67,6 +76,12 @@ pub enum OpError {
         /// What is wrong.
         error: TargetsError,
     },
+    /// The hook did not take an announcement.
+    #[error(transparent)]
+    Hook(#[from] HookError),
+    /// What was given cannot be used.
+    #[error("{0}")]
+    Invalid(String),
     /// The cluster lacks what is needed.
     #[error("{0}")]
     Missing(String),
@@ -78,11 +93,14 @@ impl OpError {
     pub fn problem(&self, subject: impl Into<String>) -> Problem {
         let kind = match self {
             Self::Kube(error) => return error.problem(subject),
+            Self::Amqp(error) => return Problem { subject: subject.into(), ..error.problem() },
+            Self::Ara(error) => return Problem { subject: subject.into(), ..error.problem() },
+            Self::Hook(error) => return Problem { subject: subject.into(), ..error.problem() },
             Self::ReadOnly(_) => ProblemKind::Refused,
             Self::NotFound(_) => ProblemKind::NotFound,
             Self::Decided { .. } | Self::Changed(_) | Self::Contended(_) => ProblemKind::Conflict,
             Self::Phase { .. } | Self::Asked { .. } => ProblemKind::Refused,
-            Self::Targets { .. } => ProblemKind::Invalid,
+            Self::Targets { .. } | Self::Invalid(_) => ProblemKind::Invalid,
             Self::Missing(_) => ProblemKind::Failed,
         };
         Problem::new(subject, kind, self.to_string())

@@ -1,14 +1,20 @@
 //! Retry and check: an operator leaves a mark on a run, and the server turns it into a new Job. Operators may not create Jobs
 //! themselves: whoever may create one may use every account and Secret of the namespace.
 
+use std::time::Duration;
+
+use futures_util::StreamExt;
 use jiff::Timestamp;
 
 use super::decide::{Changes, current, parameters};
 use super::{OpError, TRIES};
-use crate::backend::kube::{JobTemplate, Kube, KubeErrorKind, NewRun};
+use crate::backend::kube::{JobTemplate, Kube, KubeErrorKind, NewRun, RunsEvent};
 use crate::config::{Environment, Permit};
 use crate::domain::record::{self, answer_id};
 use crate::domain::{Decision, Kind, Mark, Phase, Run, RunDetails, Verdict};
+
+/// A server that runs answers within a second.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
 
 /// What a mark asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +114,34 @@ pub async fn answer(
         }
     }
     Ok(made)
+}
+
+/// Waits for the run that the server makes of a mark.
+///
+/// # Errors
+/// When the run is gone, or the server does not answer within a minute.
+pub async fn answered(kube: &Kube, wish: Wish, run: &Run) -> Result<Run, OpError> {
+    let mut events = std::pin::pin!(kube.watch_run(&run.name));
+    let name = tokio::time::timeout(ANSWERED_WITHIN, async {
+        while let Some(event) = events.next().await {
+            let RunsEvent::Changed(runs) = event else { continue };
+            let answered =
+                runs.iter().filter(|r| r.uid == run.uid).find_map(|r| wish.mark(r)?.answered.clone());
+            if answered.is_some() {
+                return answered;
+            }
+        }
+        None
+    });
+    match name.await {
+        Ok(Some(name)) => Ok(kube.run(&name).await?.run),
+        Ok(None) => Err(OpError::NotFound(format!("run {} any more", run.name))),
+        Err(_) => Err(OpError::Missing(format!(
+            "the server has not answered the {} of {} within a minute: does `hostwright serve` run?",
+            wish.word(),
+            run.name
+        ))),
+    }
 }
 
 async fn answer_one(

@@ -3,10 +3,13 @@
 pub mod announce;
 pub mod cluster;
 pub mod decide;
+pub mod deliver;
 mod error;
 pub mod logs;
+pub mod machine;
 pub mod marks;
 pub mod prune;
+pub mod results;
 pub mod runs;
 pub mod targets;
 pub mod tokens;

@@ -8,8 +8,14 @@
     clippy::string_slice
 )]
 
+mod console;
 mod leash;
 mod provision;
+mod runner;
+mod pty;
+mod policy;
 mod services;
 mod stage;
 mod support;
+#![allow(missing_docs)]
+mod api;

@@ -81,6 +81,12 @@ impl Kube {
         &self.namespace
     }
 
+    /// The bare client, for the playground's Job runner, which does what no other part of this program may.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
     /// The API server's address.
     #[must_use]
     pub fn server(&self) -> &str {
