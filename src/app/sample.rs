@@ -49,6 +49,8 @@ pub(crate) fn run(host: &str, phase: Phase) -> Run {
         retry: None,
         check: None,
         playbooks: Vec::new(),
+        answers: None,
+        queue: false,
         deleting: false,
         failed_pods: 0,
     }

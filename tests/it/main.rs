@@ -8,14 +8,15 @@
     clippy::string_slice
 )]
 
+mod api;
 mod console;
+mod journey;
 mod leash;
-mod provision;
-mod runner;
-mod pty;
 mod policy;
+mod provision;
+mod pty;
+mod runner;
 mod services;
 mod stage;
 mod support;
-#![allow(missing_docs)]
-mod api;
+mod config;

@@ -160,6 +160,16 @@ async fn a_controller_checks_the_api_servers_with_the_root_ca() {
         ca.display()
     )));
     assert!(haproxy.contains("server api-3 [2001:db8::13]:6443"));
+    // Debian keeps it where a user's PATH does not reach.
+    let path = format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default());
+    let checked = Command::new("haproxy")
+        .arg("-c")
+        .arg("-f")
+        .arg(policy.file("etc/haproxy/haproxy.cfg"))
+        .env("PATH", path)
+        .output();
+    let checked = checked.await.expect("haproxy is missing: apt-get install haproxy");
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }
 
 #[tokio::test]
