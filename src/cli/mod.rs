@@ -125,4 +125,3 @@ async fn go(noun: Noun, settings: &Settings, format: Format) -> Result<(), Failu
         Noun::Targets(command) => targets::run(&context, command).await,
     }
 }
-//! The commands: parse, call ops, print.

@@ -9,6 +9,7 @@
 )]
 
 mod api;
+mod config;
 mod console;
 mod journey;
 mod leash;
@@ -19,4 +20,3 @@ mod runner;
 mod services;
 mod stage;
 mod support;
-mod config;

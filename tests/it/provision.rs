@@ -1,6 +1,6 @@
 //! `provision` with real Ansible, ARA, git and RabbitMQ, against the loopback Kubernetes API.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -370,11 +370,8 @@ async fn after_a_kill_the_next_pod_finishes_the_host() {
     let stage = Stage::new("").await;
     let (pid, go) = (stage.dir.path().join("pid"), stage.dir.path().join("go"));
     // The first attempt hangs, the second finds the file and goes on.
-    let task = format!(
-        "- shell: echo $$ > {}; while [ ! -e {} ]; do sleep 0.1; done",
-        pid.display(),
-        go.display()
-    );
+    let task =
+        format!("- shell: echo $$ > {}; while [ ! -e {} ]; do sleep 0.1; done", pid.display(), go.display());
     std::fs::write(stage.policy().join("site.yml"), local(&task)).unwrap();
     let (stage, broker) = with_queue(stage, "kill").await;
     let run = stage.approved(&site(&[])).await;
@@ -404,7 +401,8 @@ async fn after_a_kill_the_next_pod_finishes_the_host() {
     }
 
     std::fs::write(&go, "").unwrap();
-    let second = tokio::time::timeout(PATIENCE, pod().spawn().unwrap().wait_with_output()).await.unwrap().unwrap();
+    let second =
+        tokio::time::timeout(PATIENCE, pod().spawn().unwrap().wait_with_output()).await.unwrap().unwrap();
     let log = String::from_utf8_lossy(&second.stdout);
     assert_eq!(second.status.code(), Some(0), "{log}");
     assert!(log.contains("handed out before"), "{log}");
@@ -430,7 +428,10 @@ fn both_job_templates_are_jobs_and_differ_only_in_what_a_pod_needs() {
         env.iter().filter(|e| e.get("valueFrom").is_some()).map(|e| e["name"].to_string()).collect()
     };
     assert_eq!((names(&real).len(), names(&real)), (6, names(&play)));
-    assert_eq!(real.pointer("/spec/podFailurePolicy/rules/1/onExitCodes/values"), Some(&json!([10, 11, 12, 13])));
+    assert_eq!(
+        real.pointer("/spec/podFailurePolicy/rules/1/onExitCodes/values"),
+        Some(&json!([10, 11, 12, 13]))
+    );
     for job in [real, play] {
         serde_json::from_value::<k8s_openapi::api::batch::v1::Job>(job).unwrap();
     }

@@ -80,7 +80,8 @@ pub(super) async fn clear<W: AsyncWrite + Unpin>(session: &Session<'_>, log: &mu
     let Some(amqp) = &session.settings.environment.amqp else { return };
     let clearing = async {
         let broker = Broker::new(amqp)?;
-        if let Taken::Delivery(delivery) = broker.take(&session.permit, &session.own.uid, CLEAR_LIMIT).await? {
+        if let Taken::Delivery(delivery) = broker.take(&session.permit, &session.own.uid, CLEAR_LIMIT).await?
+        {
             delivery.ack().await?;
         }
         broker.close().await;
