@@ -11,7 +11,7 @@
 mod console;
 mod leash;
 mod provision;
-mod runner;
 mod pty;
+mod runner;
 mod services;
 mod support;
