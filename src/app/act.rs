@@ -123,7 +123,9 @@ fn enter(state: &mut State, seen: &Seen) {
     }
     let Some(run) = &mut state.run else { return };
     match run.focus {
-        Pane::Tasks if matches!(run.row().map(|r| &r.kind), Some(RowKind::Task { .. })) => run.focus = Pane::Result,
+        Pane::Tasks if matches!(run.row().map(|r| &r.kind), Some(RowKind::Task { .. })) => {
+            run.focus = Pane::Result
+        }
         Pane::Tasks => {
             if !run.fold(None) {
                 run.focus = Pane::Result;
@@ -137,7 +139,9 @@ fn enter(state: &mut State, seen: &Seen) {
 fn copy(state: &mut State, seen: &Seen) {
     let text = match (&state.run, state.screen) {
         (Some(run), Screen::Run) => run_text(state, run),
-        (_, Screen::Runs) => seen.subject.as_ref().and_then(|uid| state.store.run(uid)).map(|r| r.name.clone()),
+        (_, Screen::Runs) => {
+            seen.subject.as_ref().and_then(|uid| state.store.run(uid)).map(|r| r.name.clone())
+        }
         _ => seen.subject.as_ref().and_then(|uid| state.store.run(uid)).map(|r| r.host.to_string()),
     };
     match text.filter(|t| !t.is_empty()) {

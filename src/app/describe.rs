@@ -25,7 +25,8 @@ pub fn moment(at: Timestamp, now: Timestamp, environment: &EnvironmentInfo) -> S
 #[must_use]
 pub fn unusual(store: &Store, environment: &EnvironmentInfo, run: &Run) -> Vec<String> {
     let mut notes = Vec::new();
-    let earlier = || store.runs_of(run.host.as_str()).filter(|r| r.uid != run.uid && r.created <= run.created);
+    let earlier =
+        || store.runs_of(run.host.as_str()).filter(|r| r.uid != run.uid && r.created <= run.created);
     if let Some(known) = earlier().find_map(|r| r.key.as_ref())
         && run.key.as_ref() != Some(known)
     {
@@ -86,7 +87,8 @@ pub fn title(run: &Run) -> String {
 #[must_use]
 pub fn why(run: &Run, now: Timestamp, environment: &EnvironmentInfo) -> String {
     let by = run.decision.as_ref().map_or("nobody", |d| &d.by);
-    let reason = |text: &str| if run.reason.is_empty() { text.to_owned() } else { format!("{text}: {}", run.reason) };
+    let reason =
+        |text: &str| if run.reason.is_empty() { text.to_owned() } else { format!("{text}: {}", run.reason) };
     match run.phase {
         Phase::Pending => "It waits for a decision: approve it or reject it.".to_owned(),
         Phase::Queued if run.undelivered() => reason("It is approved; its details are still to be delivered"),
@@ -99,8 +101,17 @@ pub fn why(run: &Run, now: Timestamp, environment: &EnvironmentInfo) -> String {
         Phase::Failed => match &run.outcome {
             Some(outcome) => {
                 let at = moment(outcome.at, now, environment);
-                let advice = if outcome.exit.retry_may_mend() { "a retry may mend it" } else { "a retry alone will not mend it" };
-                format!("{} (exit code {}, {at}): {advice}. {}", outcome.exit.words(), outcome.exit.code(), outcome.text)
+                let advice = if outcome.exit.retry_may_mend() {
+                    "a retry may mend it"
+                } else {
+                    "a retry alone will not mend it"
+                };
+                format!(
+                    "{} (exit code {}, {at}): {advice}. {}",
+                    outcome.exit.words(),
+                    outcome.exit.code(),
+                    outcome.text
+                )
             }
             None => reason("The Job failed before the outcome was written"),
         },
@@ -163,7 +174,9 @@ fn decision(doc: &mut Document, run: &Run, details: Option<&RunDetails>, at: &dy
     doc.field(decision.verdict.as_str(), format!("by {} at {}", decision.by, at(decision.at)));
     if let Some(parameters) = details.and_then(|d| d.parameters.as_ref()) {
         doc.field("playbook", parameters.playbook.as_str());
-        for (name, list) in [("tags", parameters.tags.join(" ")), ("limit", parameters.limit.clone().unwrap_or_default())] {
+        for (name, list) in
+            [("tags", parameters.tags.join(" ")), ("limit", parameters.limit.clone().unwrap_or_default())]
+        {
             if !list.is_empty() {
                 doc.field(name, list);
             }
@@ -192,9 +205,14 @@ fn earlier_runs(doc: &mut Document, store: &Store, run: &Run, at: &dyn Fn(Timest
     }
     doc.heading("other runs of this host");
     for other in others {
-        let took = duration(other, other.created).map(|ms| format!(" after {}", time::length(ms))).unwrap_or_default();
+        let took = duration(other, other.created)
+            .map(|ms| format!(" after {}", time::length(ms)))
+            .unwrap_or_default();
         let kind = if other.kind == Kind::Check { "check " } else { "" };
-        doc.field(format!("{kind}#{}", other.number), format!("{}{took}, {}", other.phase, at(other.created)));
+        doc.field(
+            format!("{kind}#{}", other.number),
+            format!("{}{took}, {}", other.phase, at(other.created)),
+        );
     }
 }
 
@@ -229,7 +247,8 @@ mod tests {
         let mut others: Vec<Run> = (1..=3)
             .map(|n| {
                 let mut old = sample::run("web-9.org", Phase::Failed);
-                (old.uid, old.number, old.key) = (sample::uid("web-9.org", n), n, Some("ed25519 SHA256:old".into()));
+                (old.uid, old.number, old.key) =
+                    (sample::uid("web-9.org", n), n, Some("ed25519 SHA256:old".into()));
                 old
             })
             .collect();
@@ -238,7 +257,8 @@ mod tests {
         others.push(twin);
         others.push(run.clone());
         let notes = unusual(&store(others), &sample::environment(), &run).join("\n");
-        for part in ["key changed", "also that of db-1.org", "last 3 runs failed", "asks for the branch wip"] {
+        for part in ["key changed", "also that of db-1.org", "last 3 runs failed", "asks for the branch wip"]
+        {
             assert!(notes.contains(part), "{part}: {notes}");
         }
         let plain = sample::run("new.org", Phase::Pending);
@@ -267,6 +287,10 @@ mod tests {
             counts: None,
         });
         let text = why(&run, sample::now(), &sample::environment());
-        assert!(text.contains("host unreachable") && text.contains("a retry may mend it") && text.contains("no route"));
+        assert!(
+            text.contains("host unreachable")
+                && text.contains("a retry may mend it")
+                && text.contains("no route")
+        );
     }
 }

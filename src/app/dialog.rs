@@ -187,6 +187,8 @@ pub fn palette_rows(state: &State, palette: &Palette) -> Vec<&'static ActionInfo
         .collect();
     // What belongs to this screen first; a name that starts with what was typed before all.
     let typed = palette.input.text().trim().to_lowercase();
-    rows.sort_by_key(|row| (!row.name.starts_with(&typed), row.scopes.contains(&crate::config::Scope::Global)));
+    rows.sort_by_key(|row| {
+        (!row.name.starts_with(&typed), row.scopes.contains(&crate::config::Scope::Global))
+    });
     rows
 }

@@ -111,7 +111,8 @@ impl Document {
     pub fn search(&self, needle: &str, from: Option<usize>, backwards: bool) -> Option<usize> {
         let needle = needle.to_lowercase();
         let end = self.lines.len();
-        let hit = |n: &usize| self.lines.get(*n).is_some_and(|l| plain(&l.text).to_lowercase().contains(&needle));
+        let hit =
+            |n: &usize| self.lines.get(*n).is_some_and(|l| plain(&l.text).to_lowercase().contains(&needle));
         if needle.is_empty() {
             return None;
         }
@@ -292,8 +293,13 @@ mod tests {
         let mut details = sample::result_details(7);
         let prepared = "@@ -1 +1 @@\n-old\n+new\n".to_owned();
         let empty = String::new;
-        details.diffs =
-            vec![FileDiff { before_header: empty(), after_header: empty(), before: empty(), after: empty(), prepared }];
+        details.diffs = vec![FileDiff {
+            before_header: empty(),
+            after_header: empty(),
+            before: empty(),
+            after: empty(),
+            prepared,
+        }];
         let doc = of_result(&details);
         assert!(doc.find_kind(LineKind::Added).is_some() && doc.find_kind(LineKind::Removed).is_some());
     }

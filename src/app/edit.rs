@@ -73,7 +73,9 @@ impl LineEdit {
         match (key.code, key.ctrl, key.alt) {
             (Code::Backspace, false, false) | (Code::Char('h'), true, false) => self.remove(before, self.at),
             (Code::Delete, false, false) | (Code::Char('d'), true, false) => self.remove(self.at, after),
-            (Code::Char('w'), true, false) | (Code::Backspace, _, _) => self.remove(self.word_start(), self.at),
+            (Code::Char('w'), true, false) | (Code::Backspace, _, _) => {
+                self.remove(self.word_start(), self.at)
+            }
             (Code::Char('u'), true, false) => self.remove(0, self.at),
             (Code::Char('k'), true, false) => self.remove(self.at, self.text.len()),
             (Code::Left, false, false) | (Code::Char('b'), true, false) => self.go(before),

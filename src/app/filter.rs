@@ -159,7 +159,11 @@ fn test(word: &str, inverted: bool) -> Result<Option<Test>, String> {
                 .into_iter()
                 .filter(|p| lower.split(',').any(|part| !part.is_empty() && p.as_str().starts_with(part)))
                 .collect();
-            if phases.is_empty() { Err(format!("there is no phase {value}")) } else { Ok(Some(Test::Phase(phases))) }
+            if phases.is_empty() {
+                Err(format!("there is no phase {value}"))
+            } else {
+                Ok(Some(Test::Phase(phases)))
+            }
         }
         "group" => Ok(Some(Test::Group(lower))),
         "host" => Ok(Some(Test::Host(lower))),
@@ -237,17 +241,29 @@ mod tests {
         let mut run = sample::run("web-9.lan.example.org", Phase::Failed);
         run.groups = vec!["k8s_worker".into()];
         run.created = sample::now() - jiff::SignedDuration::from_mins(30);
-        for yes in ["phase:failed", "phase:fail", "!phase:ready", "phase:ready,failed", "group:worker", "age:<1h", "age:>10m", "age:1h"] {
+        for yes in [
+            "phase:failed",
+            "phase:fail",
+            "!phase:ready",
+            "phase:ready,failed",
+            "group:worker",
+            "age:<1h",
+            "age:>10m",
+            "age:1h",
+        ] {
             assert!(passes(yes, &run), "{yes}");
         }
-        for no in ["phase:ready", "group:web", "age:>1h", "age:<10m", "!phase:failed", "kind:check", "by:ann"] {
+        for no in ["phase:ready", "group:web", "age:>1h", "age:<10m", "!phase:failed", "kind:check", "by:ann"]
+        {
             assert!(!passes(no, &run), "{no}");
         }
     }
 
     #[test]
     fn what_cannot_be_understood_is_said() {
-        for (text, part) in [("colour:red", "no field colour"), ("phase:odd", "no phase odd"), ("age:soon", "no age")] {
+        for (text, part) in
+            [("colour:red", "no field colour"), ("phase:odd", "no phase odd"), ("age:soon", "no age")]
+        {
             assert!(Filter::parse(text).problem().unwrap().contains(part), "{text}");
         }
         assert!(Filter::parse("phase:").is_empty() && Filter::parse("phase:").problem().is_none());

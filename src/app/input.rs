@@ -187,7 +187,9 @@ fn confirm_key(state: &mut State, confirm: &mut Confirm, key: Key) -> bool {
         Code::Tab if key.shift => confirm.focus = (confirm.focus + count - 1) % count,
         Code::Tab => confirm.focus = (confirm.focus + 1) % count,
         Code::Left | Code::Up if confirm.typed.is_none() => confirm.focus = confirm.focus.saturating_sub(1),
-        Code::Right | Code::Down if confirm.typed.is_none() => confirm.focus = (confirm.focus + 1).min(count - 1),
+        Code::Right | Code::Down if confirm.typed.is_none() => {
+            confirm.focus = (confirm.focus + 1).min(count - 1)
+        }
         Code::Enter => return press(state, confirm, confirm.focus),
         _ => {
             if let Some(typed) = &mut confirm.typed {
@@ -239,7 +241,13 @@ fn text_key(state: &mut State, seen: &Seen, text: &mut TextDialog, key: Key) -> 
         return !matches!(key.code, Code::Enter);
     };
     match action {
-        Action::Back | Action::Quit | Action::Help | Action::Why | Action::Messages | Action::Open | Action::Details => {
+        Action::Back
+        | Action::Quit
+        | Action::Help
+        | Action::Why
+        | Action::Messages
+        | Action::Open
+        | Action::Details => {
             return false;
         }
         Action::Down => text.top = text.top.saturating_add(1),

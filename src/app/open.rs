@@ -157,14 +157,23 @@ fn describe_one(state: &State, verb: Verb, subject: &Subject, confirm: &mut Conf
             confirm.fields = vec![
                 ("playbook".to_owned(), environment.playbook.clone()),
                 ("branch".to_owned(), branch(state, run)),
-                ("groups".to_owned(), if run.groups.is_empty() { none.clone() } else { run.groups.join(" ") }),
+                (
+                    "groups".to_owned(),
+                    if run.groups.is_empty() { none.clone() } else { run.groups.join(" ") },
+                ),
                 ("address".to_owned(), run.address.map_or(none, |a| a.to_string())),
             ];
-            confirm.notes.push(format!("Runs on {}. {}", environment.name, describe::key_note(&state.store, run)));
+            confirm.notes.push(format!(
+                "Runs on {}. {}",
+                environment.name,
+                describe::key_note(&state.store, run)
+            ));
             confirm.warnings = describe::unusual(&state.store, environment, run);
         }
         Verb::Reject => {
-            confirm.notes.push("This announcement never starts. When the host calls again it is pending again.".to_owned());
+            confirm.notes.push(
+                "This announcement never starts. When the host calls again it is pending again.".to_owned(),
+            );
         }
         Verb::Retry => {
             confirm.notes.push(describe::why(run, state.now, environment));
@@ -172,7 +181,10 @@ fn describe_one(state: &State, verb: Verb, subject: &Subject, confirm: &mut Conf
             confirm.warnings = describe::unusual(&state.store, environment, run);
         }
         Verb::Stop => {
-            confirm.notes.push(format!("{} is {}: its pod is ended in the middle of what it does.", run.host, run.phase));
+            confirm.notes.push(format!(
+                "{} is {}: its pod is ended in the middle of what it does.",
+                run.host, run.phase
+            ));
         }
         Verb::Check => {}
     }
@@ -212,7 +224,9 @@ pub(super) fn ask_quit(state: &mut State) {
     if flights.is_empty() {
         confirm.notes.push("Runs go on without the console.".to_owned());
     } else {
-        confirm.warnings.push(format!("Under way: {}. Whether it is done will not be seen here.", flights.join(", ")));
+        confirm
+            .warnings
+            .push(format!("Under way: {}. Whether it is done will not be seen here.", flights.join(", ")));
     }
     state.dialogs.push(Dialog::Confirm(Box::new(confirm)));
     state.touch();
@@ -231,14 +245,20 @@ pub(super) fn help(state: &mut State) {
     for part in [scope, Scope::Global] {
         doc.heading(part.title());
         for row in ACTIONS.iter().filter(|r| r.scopes.contains(&part)) {
-            let keys: Vec<String> = state.keymap.keys(scope, row.action).iter().map(ToString::to_string).collect();
+            let keys: Vec<String> =
+                state.keymap.keys(scope, row.action).iter().map(ToString::to_string).collect();
             let possible = permit::read_only(state, row.action).is_none();
             let off = if possible { "" } else { " (off: read-only)" };
             doc.key(keys.join("  "), format!("{}{off}", row.description), possible);
         }
     }
     doc.heading("In a question");
-    for (key, words) in [("y", "yes"), ("n  esc", "no"), ("tab  arrows", "move between the answers"), ("enter", "press the answer")] {
+    for (key, words) in [
+        ("y", "yes"),
+        ("n  esc", "no"),
+        ("tab  arrows", "move between the answers"),
+        ("enter", "press the answer"),
+    ] {
         doc.key(key, words, true);
     }
     doc.heading("In a filter");
@@ -271,7 +291,11 @@ pub(super) fn messages(state: &mut State) {
         copy.push_str(&format!("{} {} {}\n", entry.at, entry.text, entry.advice));
         doc.lines.push(super::document::Line { kind, label: at, text: entry.text.clone() });
         for line in entry.advice.lines() {
-            doc.lines.push(super::document::Line { kind: LineKind::Muted, label: String::new(), text: line.to_owned() });
+            doc.lines.push(super::document::Line {
+                kind: LineKind::Muted,
+                label: String::new(),
+                text: line.to_owned(),
+            });
         }
     }
     text(state, TextKind::Messages, "Messages", doc, copy);
@@ -280,7 +304,8 @@ pub(super) fn messages(state: &mut State) {
 /// Why: the last problem in full while it is on screen, else the row's own reason.
 pub(super) fn why(state: &mut State, subject: Option<&str>) {
     let mut doc = Document::default();
-    let problem = state.last_problem.clone().filter(|_| state.notice.as_ref().is_some_and(|n| n.level == Level::Error));
+    let problem =
+        state.last_problem.clone().filter(|_| state.notice.as_ref().is_some_and(|n| n.level == Level::Error));
     let mut copy = String::new();
     if let Some(entry) = problem {
         doc.push(LineKind::Problem, entry.text.as_str());

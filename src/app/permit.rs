@@ -49,7 +49,10 @@ pub fn row_refusal(state: &State, verb: Verb, run: &Run) -> Option<String> {
     match verb {
         Verb::Approve | Verb::Reject if phase != Phase::Pending => {
             let by = run.decision.as_ref().map(|d| format!(" ({} by {})", d.verdict.as_str(), d.by));
-            Some(format!("{host} is {phase}{}: only a pending host can be decided on", by.unwrap_or_default()))
+            Some(format!(
+                "{host} is {phase}{}: only a pending host can be decided on",
+                by.unwrap_or_default()
+            ))
         }
         Verb::Check if run.kind == Kind::Check => Some("this run is a check already".to_owned()),
         Verb::Check if waits(&run.check) => Some(format!("a check of {host} was asked for already")),
@@ -58,7 +61,9 @@ pub fn row_refusal(state: &State, verb: Verb, run: &Run) -> Option<String> {
         }
         Verb::Retry if waits(&run.retry) => Some(format!("another run of {host} was asked for already")),
         Verb::Retry if phase == Phase::Pending => Some(format!("{host} is pending: approve it")),
-        Verb::Retry if !run.is_over() => Some(format!("{host} is {phase}: it can be run again when that is over")),
+        Verb::Retry if !run.is_over() => {
+            Some(format!("{host} is {phase}: it can be run again when that is over"))
+        }
         Verb::Stop if !matches!(phase, Phase::Queued | Phase::Running) => {
             Some(format!("{host} is {phase}: only what is queued or running can be stopped"))
         }
@@ -70,7 +75,11 @@ pub fn row_refusal(state: &State, verb: Verb, run: &Run) -> Option<String> {
 #[must_use]
 pub fn read_only(state: &State, action: Action) -> Option<String> {
     let changes = action.info().changes && state.environment.read_only;
-    changes.then(|| format!("read-only: {action} is off (start without --read-only, or take read_only out of the environment)"))
+    changes.then(|| {
+        format!(
+            "read-only: {action} is off (start without --read-only, or take read_only out of the environment)"
+        )
+    })
 }
 
 /// Why an action cannot be done on the screen as it is now; nothing when it can.
@@ -90,8 +99,12 @@ pub fn unavailable(state: &State, action: Action) -> Option<String> {
     let focus = state.run.as_ref().map(|r| r.focus);
     let in_text = state.screen == Screen::Run && matches!(focus, Some(Pane::Log | Pane::Result));
     match action {
-        Action::Boot if !state.environment.playground => Some("only the playground has machines to boot".to_owned()),
-        Action::Open | Action::Details | Action::Mark if state.screen != Screen::Run && state.current().is_none() => {
+        Action::Boot if !state.environment.playground => {
+            Some("only the playground has machines to boot".to_owned())
+        }
+        Action::Open | Action::Details | Action::Mark
+            if state.screen != Screen::Run && state.current().is_none() =>
+        {
             Some("there is no row under the cursor".to_owned())
         }
         Action::NextMatch | Action::PreviousMatch

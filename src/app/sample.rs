@@ -2,7 +2,6 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::effect::RunRef;
 use super::state::EnvironmentInfo;
 use crate::domain::results::{ResultDetails, ResultStatus, TaskResult};
 use crate::domain::{HostName, Kind, Phase, Run};
@@ -50,15 +49,11 @@ pub(crate) fn run(host: &str, phase: Phase) -> Run {
         retry: None,
         check: None,
         playbooks: Vec::new(),
+        answers: None,
+        queue: false,
         deleting: false,
         failed_pods: 0,
     }
-}
-
-/// How effects name it.
-pub(crate) fn run_ref(host: &str) -> RunRef {
-    let run = run(host, Phase::Pending);
-    RunRef { uid: run.uid, name: run.name, host: run.host }
 }
 
 /// A result of a task, in its simplest form.

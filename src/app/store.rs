@@ -326,8 +326,13 @@ mod tests {
         assert_eq!(store.run_count(), 2, "rows stay while a list is under way");
         store.batch(vec![sample::run("b.org", Phase::Ready), sample::run("c.org", Phase::Ready)]);
         store.listed(sample::now());
-        assert!(old.is_some() && store.run(&sample::uid("a.org", 1)).is_none() && store.head("a.org").is_none());
-        assert_eq!((store.host_count(), store.in_phase(Phase::Ready), store.in_phase(Phase::Pending)), (2, 2, 0));
+        assert!(
+            old.is_some() && store.run(&sample::uid("a.org", 1)).is_none() && store.head("a.org").is_none()
+        );
+        assert_eq!(
+            (store.host_count(), store.in_phase(Phase::Ready), store.in_phase(Phase::Pending)),
+            (2, 2, 0)
+        );
     }
 
     #[test]

@@ -82,7 +82,9 @@ mod tests {
 
     #[test]
     fn ages_are_short() {
-        for (seconds, text) in [(0, "0s"), (59, "59s"), (60, "1m"), (3599, "59m"), (7200, "2h"), (86_400 * 12, "12d")] {
+        for (seconds, text) in
+            [(0, "0s"), (59, "59s"), (60, "1m"), (3599, "59m"), (7200, "2h"), (86_400 * 12, "12d")]
+        {
             assert_eq!(short(seconds), text);
         }
         assert_eq!(short(86_400 * 1200), "3y");
@@ -101,7 +103,9 @@ mod tests {
 
     #[test]
     fn lengths() {
-        for (ms, text) in [(840, "0.8s"), (9_999, "9.9s"), (41_000, "41s"), (102_000, "1m 42s"), (7_500_000, "2h 5m")] {
+        for (ms, text) in
+            [(840, "0.8s"), (9_999, "9.9s"), (41_000, "41s"), (102_000, "1m 42s"), (7_500_000, "2h 5m")]
+        {
             assert_eq!(length(ms), text);
         }
     }

@@ -187,10 +187,11 @@ impl Reader<'_> {
         check: impl Fn(&str) -> Result<(), Wrong>,
     ) -> Option<Secret> {
         let path = self.resolved(key, node)?;
-        let read = (self.world.read_secret)(Path::new(&path)).map_err(Wrong::new);
-        // Only the path is quoted, never what the file holds.
+        // Only paths are quoted, never what the file holds.
+        let read = (self.world.read_secret)(Path::new(&path));
+        let read = read.map_err(|error| Wrong::new(format!("names {path}, which {error}")));
         let about =
-            |wrong: Wrong| Wrong { text: format!("names a file whose content {}", wrong.text), ..wrong };
+            |wrong: Wrong| Wrong { text: format!("names {path}, whose content {}", wrong.text), ..wrong };
         match read.and_then(|text| check(&text).map(|()| text).map_err(about)) {
             Ok(text) => Some(Secret::new(text)),
             Err(wrong) => {

@@ -266,7 +266,9 @@ async fn boot(outside: &Outside) -> Done {
     let hook = outside.hook()?;
     let kube = outside.kube().await?;
     let host = machine::unused_name(&kube).await.map_err(|error| error.problem(SUBJECT))?;
-    machine::boot(&hook, &host, &machine::boot_id()).await.map_err(|error| error.problem(host.to_string()))?;
+    machine::boot(&hook, &host, &machine::boot_id())
+        .await
+        .map_err(|error| error.problem(host.to_string()))?;
     Ok(Answer::Done(format!("{host} boots")))
 }
 

@@ -133,7 +133,8 @@ pub(crate) async fn results(
             Some(Err(problem)) => Err(problem),
         };
         outside.ara_said(found.as_ref().map(drop), pause).await;
-        let recording = |found: &RunResults| found.playbooks.iter().any(|p| p.status == PlaybookStatus::Running);
+        let recording =
+            |found: &RunResults| found.playbooks.iter().any(|p| p.status == PlaybookStatus::Running);
         let (news, complete) = match &found {
             Ok(found) => {
                 last_looks -= u32::from(was_over);

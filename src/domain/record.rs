@@ -6,7 +6,10 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 
 use super::run::Held;
-use super::{Announcement, Decision, HostName, JobState, Kind, Mark, Parameters, Run, RunDetails, Verdict};
+use super::{
+    Announcement, Decision, HostName, JobState, Kind, Mark, Outcome, Parameters, Phase, Run, RunDetails,
+    Verdict,
+};
 
 /// Label: who made the Job. Its value is [`MANAGER`].
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
@@ -109,6 +112,12 @@ impl JobRecord<'_> {
             return Err(self.error(HOST, "is not the announcement's host"));
         }
         let state = JobState { verdict: self.held(), ..self.state };
+        let outcome: Option<Outcome> = self.json(OUTCOME)?;
+        let phase = match state.phase() {
+            // The work is done and the Job is about to say so: between its pod's end and that there is a moment with neither.
+            Phase::Queued if outcome.is_some() => Phase::Running,
+            phase => phase,
+        };
         let groups = parameters.as_ref().map_or(&announcement.groups, |p| &p.groups).clone();
         let branch =
             parameters.as_ref().and_then(|p| p.branch.clone()).or_else(|| announcement.branch.clone());
@@ -119,7 +128,7 @@ impl JobRecord<'_> {
             host,
             kind: self.kind(),
             number: self.text(NUMBER).and_then(|n| n.parse().ok()).unwrap_or(0),
-            phase: state.phase(),
+            phase,
             reason: self.reason.clone(),
             created: self.created,
             seen: self.time(SEEN)?.unwrap_or(self.created),
@@ -133,7 +142,7 @@ impl JobRecord<'_> {
             key: announcement.keys.first().map(|k| format!("{} {}", k.algorithm(), k.fingerprint())),
             decision: self.decision()?,
             delivered: self.time(DELIVERED)?,
-            outcome: self.json(OUTCOME)?,
+            outcome,
             retry: self.json::<Mark>(RETRY)?,
             check: self.json::<Mark>(CHECK)?,
             playbooks: self.playbooks(),
@@ -210,7 +219,7 @@ pub fn answer_id(uid: &str, key: &str, mark: &Mark) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Phase, RawAnnouncement};
+    use crate::domain::RawAnnouncement;
 
     fn announcement() -> Announcement {
         RawAnnouncement {

@@ -114,7 +114,11 @@ impl Folder {
         self.toml("kubeconfig", None, &kubeconfig(addresses))?;
         private_file(NAME, &self.path("job.yaml"), JOB)?;
         let environment = self.environment(addresses);
-        self.toml("config.toml", Some("Written by `hostwright play` at each start."), &json!({"environments": {"play": environment}}))?;
+        self.toml(
+            "config.toml",
+            Some("Written by `hostwright play` at each start."),
+            &json!({"environments": {"play": environment}}),
+        )?;
         let agents = json!({
             "server": {"listen": addresses.hook},
             "job": {"template": self.path("job.yaml"), "image": "hostwright:play", "backoff_limit": 1, "deadline": "30m", "grace": "10s"},

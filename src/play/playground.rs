@@ -184,7 +184,8 @@ fn start_api(
     let mut options = super::api::Options::new(folder.path("logs"), folder.root_ca()?, addresses.api.clone());
     options.state = Some(folder.path("api/state"));
     options.token = Some(addresses.token.reveal().to_owned());
-    options.user = std::env::var("USER").ok().filter(|u| !u.is_empty()).unwrap_or_else(|| "operator".to_owned());
+    options.user =
+        std::env::var("USER").ok().filter(|u| !u.is_empty()).unwrap_or_else(|| "operator".to_owned());
     let api = Api::open(options)?;
     let shutdown = shutdown.clone();
     Ok(tokio::spawn(async move {

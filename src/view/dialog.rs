@@ -72,26 +72,37 @@ fn draw_confirm(pen: &mut Pen<'_>, area: Rect, state: &State, confirm: &Confirm)
 }
 
 fn confirm_lines(pen: &Pen<'_>, state: &State, confirm: &Confirm, columns: usize) -> Vec<Vec<Piece>> {
-    let piece = |text: &str, role: Role| Piece { text: super::text::harmless(text).into_owned(), style: pen.style(role) };
+    let piece = |text: &str, role: Role| Piece {
+        text: super::text::harmless(text).into_owned(),
+        style: pen.style(role),
+    };
     let mut lines = Vec::new();
     let labels = confirm.fields.iter().map(|(label, _)| width(label)).max().unwrap_or(0);
     for (label, text) in &confirm.fields {
         let lead = if labels == 0 { String::new() } else { format!("{label:<labels$}   ") };
-        let text = cut_end(&super::text::harmless(text), columns.saturating_sub(width(&lead)), pen.symbols().ellipsis());
+        let text = cut_end(
+            &super::text::harmless(text),
+            columns.saturating_sub(width(&lead)),
+            pen.symbols().ellipsis(),
+        );
         lines.push(vec![piece(&lead, Role::Muted), piece(&text, Role::Text)]);
     }
-    let outdated = confirm.subjects.iter().filter(|s| {
-        state.store.run(&s.run.uid).is_none_or(|run| run.digest != s.digest)
-    });
+    let outdated = confirm
+        .subjects
+        .iter()
+        .filter(|s| state.store.run(&s.run.uid).is_none_or(|run| run.digest != s.digest));
     let outdated: Vec<String> =
         outdated.map(|s| format!("{} changed while you look: cancel and look again.", s.run.host)).collect();
     let warnings = confirm.warnings.iter().chain(&outdated);
-    for (texts, role) in [(confirm.notes.iter().collect::<Vec<_>>(), Role::Text), (warnings.collect(), Role::Warning)] {
+    for (texts, role) in
+        [(confirm.notes.iter().collect::<Vec<_>>(), Role::Text), (warnings.collect(), Role::Warning)]
+    {
         if !texts.is_empty() && !lines.is_empty() {
             lines.push(Vec::new());
         }
         for text in texts {
-            let sign = if role == Role::Warning { format!("{} ", pen.symbols().warning()) } else { String::new() };
+            let sign =
+                if role == Role::Warning { format!("{} ", pen.symbols().warning()) } else { String::new() };
             lines.extend(wrap(&[piece(&format!("{sign}{text}"), role)], columns));
         }
     }
@@ -141,16 +152,30 @@ fn draw_text(pen: &mut Pen<'_>, area: Rect, state: &State, text: &TextDialog) ->
     let wide = area.width.saturating_sub(4).clamp(1, 96).max(area.width.min(20));
     let most = area.height.saturating_sub(if area.height > 16 { 4 } else { 0 });
     let lines = u16::try_from(text.doc.lines.len()).unwrap_or(u16::MAX);
-    let wrapped = if matches!(text.kind, TextKind::Why | TextKind::Messages) { lines.saturating_mul(2) } else { lines };
+    let wrapped =
+        if matches!(text.kind, TextKind::Why | TextKind::Messages) { lines.saturating_mul(2) } else { lines };
     let inside = frame(pen, area, wide, wrapped.saturating_add(4).min(most), &text.title, Role::Strong);
-    let body = rows(inside, u16::from(inside.height > 4), inside.height.saturating_sub(if inside.height > 4 { 2 } else { 0 }));
+    let body = rows(
+        inside,
+        u16::from(inside.height > 4),
+        inside.height.saturating_sub(if inside.height > 4 { 2 } else { 0 }),
+    );
     let seen = doc::draw(pen, body, &text.doc, text.top, None);
     if inside.height > 4 {
         let copy = if text.copy.is_empty() { "" } else { "y copy   " };
         let more = text.doc.lines.len() > seen.page;
-        let scroll = if more { format!("{}/{}   ", (seen.top + seen.page).min(text.doc.lines.len()), text.doc.lines.len()) } else { String::new() };
+        let scroll = if more {
+            format!("{}/{}   ", (seen.top + seen.page).min(text.doc.lines.len()), text.doc.lines.len())
+        } else {
+            String::new()
+        };
         let esc = state.keymap.key_text(state.scope(), crate::config::Action::Back);
-        pen.put_right(rows(inside, inside.height - 1, 1), 0, &format!("{scroll}{copy}{esc} close"), Role::Muted);
+        pen.put_right(
+            rows(inside, inside.height - 1, 1),
+            0,
+            &format!("{scroll}{copy}{esc} close"),
+            Role::Muted,
+        );
     }
     seen
 }
@@ -187,7 +212,13 @@ fn draw_palette(pen: &mut Pen<'_>, area: Rect, state: &State, palette: &Palette)
         };
         pen.put(line, 2, 0, row.name, role);
         let key = state.keymap.key_text(state.scope(), row.action);
-        pen.put(line, 20, 0, &cut_end(&key, 9, ""), if refusal.is_some() { Role::Disabled } else { Role::Key });
+        pen.put(
+            line,
+            20,
+            0,
+            &cut_end(&key, 9, ""),
+            if refusal.is_some() { Role::Disabled } else { Role::Key },
+        );
         let room = usize::from(list.width.saturating_sub(31));
         let words = refusal.as_deref().unwrap_or(row.description);
         pen.put(line, 31, 0, &cut_end(words, room, pen.symbols().ellipsis()), Role::Muted);

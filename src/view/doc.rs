@@ -12,7 +12,13 @@ use crate::config::Role;
 const LABEL: usize = 14;
 
 /// Draws a document from its line `top` on ([`crate::app::document::END`]: so that its end is seen). Returns what is seen of it.
-pub(crate) fn draw(pen: &mut Pen<'_>, area: Rect, doc: &Document, top: usize, hit: Option<usize>) -> PaneSeen {
+pub(crate) fn draw(
+    pen: &mut Pen<'_>,
+    area: Rect,
+    doc: &Document,
+    top: usize,
+    hit: Option<usize>,
+) -> PaneSeen {
     let page = usize::from(area.height);
     if area.is_empty() || doc.lines.is_empty() {
         return PaneSeen { top: 0, page };
@@ -37,7 +43,12 @@ pub(crate) fn draw(pen: &mut Pen<'_>, area: Rect, doc: &Document, top: usize, hi
 }
 
 /// The last line that may stand at the top: from there on everything just fits.
-fn last_top(pen: &Pen<'_>, doc: &Document, page: usize, lines: &dyn Fn(&Pen<'_>, usize) -> Vec<Vec<Piece>>) -> usize {
+fn last_top(
+    pen: &Pen<'_>,
+    doc: &Document,
+    page: usize,
+    lines: &dyn Fn(&Pen<'_>, usize) -> Vec<Vec<Piece>>,
+) -> usize {
     let mut used = 0;
     for at in (0..doc.lines.len()).rev() {
         used += lines(pen, at).len();
@@ -86,7 +97,8 @@ fn cells(pen: &Pen<'_>, line: &Line, labels: usize, columns: usize, hit: bool) -
     let first = Piece { text: format!("{label}{}", " ".repeat(gap)), style: pen.style(label_role) };
     let mut out = wrap(&pieces, columns.saturating_sub(indent.max(width(&first.text))));
     for (at, line) in out.iter_mut().enumerate() {
-        let lead = if at == 0 { first.clone() } else { Piece { text: " ".repeat(indent), style: first.style } };
+        let lead =
+            if at == 0 { first.clone() } else { Piece { text: " ".repeat(indent), style: first.style } };
         line.insert(0, lead);
     }
     out

@@ -40,7 +40,11 @@ fn common(state: &State, table: &Table, noun: &str, seen: &mut Seen) -> Vec<(Str
     if state.environment.name.is_empty() {
         return vec![
             ("No environment is configured.".to_owned(), Role::Text),
-            ("hostwright play starts the playground: everything on this machine, nothing to lose.".to_owned(), Role::Muted),
+            (
+                "hostwright play starts the playground: everything on this machine, nothing to lose."
+                    .to_owned(),
+                Role::Muted,
+            ),
             ("A real one is a table [environments.NAME] in config.toml.".to_owned(), Role::Muted),
         ];
     }

@@ -86,7 +86,9 @@ fn prompt(state: &State) -> Option<(&'static str, (&str, &str))> {
         return None;
     }
     match &state.run {
-        Some(run) if state.screen == Screen::Run => run.search.input.as_ref().map(|line| ("search", line.halves())),
+        Some(run) if state.screen == Screen::Run => {
+            run.search.input.as_ref().map(|line| ("search", line.halves()))
+        }
         _ => state.table()?.input.as_ref().map(|line| ("filter", line.halves())),
     }
 }
@@ -130,7 +132,8 @@ fn keys(pen: &mut Pen<'_>, area: Rect, state: &State) {
         if shown == KEYS || key.is_empty() || x.saturating_add(wide) > room {
             continue;
         }
-        let (key_role, text_role) = if on { (Role::Key, Role::Text) } else { (Role::Disabled, Role::Disabled) };
+        let (key_role, text_role) =
+            if on { (Role::Key, Role::Text) } else { (Role::Disabled, Role::Disabled) };
         x += pen.put(area, x, 0, &key, key_role) + 1;
         x += pen.put(area, x, 0, label, text_role) + 3;
         shown += 1;
@@ -187,14 +190,46 @@ fn candidates(state: &State) -> &'static [Action] {
         Screen::Hosts | Screen::Runs if table.is_some_and(|t: &Table| !t.filter.text().is_empty()) => {
             &[A::Approve, A::Check, A::Reject, A::Retry, A::Stop, A::Open, A::Back, A::Mark]
         }
-        Screen::Hosts => {
-            &[A::Approve, A::Check, A::Reject, A::Retry, A::Stop, A::Open, A::Mark, A::Boot, A::Filter, A::Sort, A::Palette]
-        }
-        Screen::Runs => &[A::Approve, A::Check, A::Reject, A::Retry, A::Stop, A::Open, A::Mark, A::Filter, A::Sort, A::Palette],
+        Screen::Hosts => &[
+            A::Approve,
+            A::Check,
+            A::Reject,
+            A::Retry,
+            A::Stop,
+            A::Open,
+            A::Mark,
+            A::Boot,
+            A::Filter,
+            A::Sort,
+            A::Palette,
+        ],
+        Screen::Runs => &[
+            A::Approve,
+            A::Check,
+            A::Reject,
+            A::Retry,
+            A::Stop,
+            A::Open,
+            A::Mark,
+            A::Filter,
+            A::Sort,
+            A::Palette,
+        ],
         Screen::Run => match state.run.as_ref().map(|r| r.focus) {
             Some(Pane::Log) => &[A::Filter, A::NextMatch, A::Follow, A::Stop, A::Open, A::Copy, A::Back],
             Some(Pane::Result) => &[A::Filter, A::NextMatch, A::Diff, A::Open, A::Copy, A::NextPane, A::Back],
-            _ => &[A::Approve, A::Check, A::Reject, A::Retry, A::Stop, A::Open, A::Failed, A::Log, A::Copy, A::Back],
+            _ => &[
+                A::Approve,
+                A::Check,
+                A::Reject,
+                A::Retry,
+                A::Stop,
+                A::Open,
+                A::Failed,
+                A::Log,
+                A::Copy,
+                A::Back,
+            ],
         },
     }
 }

@@ -46,7 +46,8 @@ fn back_ends(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
     let narrow = area.width < 44;
     let used = |health: &Health| !matches!(health, Health::Unused);
     let trouble = |health: &Health| matches!(health, Health::Down { .. });
-    let all: Vec<_> = BACK_ENDS.into_iter().map(|b| (b, state.store.health(b))).filter(|(_, h)| used(h)).collect();
+    let all: Vec<_> =
+        BACK_ENDS.into_iter().map(|b| (b, state.store.health(b))).filter(|(_, h)| used(h)).collect();
     let troubled = all.iter().filter(|(_, h)| trouble(h)).count();
     let mut x = 1;
     for (back_end, health) in all {
@@ -63,7 +64,8 @@ fn back_ends(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
             let next = next.unwrap_or_default();
             let room = share.saturating_sub(width(&next) + 3);
             let reason = cut_end(&problem.text, room.min(48), pen.symbols().ellipsis());
-            let said = if room < 8 { next.trim_start_matches(", ").to_owned() } else { format!("{reason}{next}") };
+            let said =
+                if room < 8 { next.trim_start_matches(", ").to_owned() } else { format!("{reason}{next}") };
             x += 1 + pen.put(area, x + 1, 0, &cut_end(&said, share, pen.symbols().ellipsis()), Role::Down);
         }
         x += if narrow { 1 } else { 3 };

@@ -43,7 +43,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, seen: &mut
     let wide = if beside { layout.body.width - DETAILS } else { layout.body.width };
     let area = columns(layout.body, 0, wide);
     let (heading, list) = table::split(area);
-    let placed = if area.width < 40 { table::place(&TINY, area.width) } else { table::place(&TABLE, area.width) };
+    let placed =
+        if area.width < 40 { table::place(&TINY, area.width) } else { table::place(&TABLE, area.width) };
     let sorted = COLUMNS.get(hosts.column).copied().unwrap_or_default();
     let range = table::window(list, state, hosts, seen);
     if hosts.rows().is_empty() {
@@ -100,7 +101,9 @@ pub(crate) fn last(pen: &Pen<'_>, run: &Run, state: &State, seen: &mut Seen) -> 
     if let Some(verdict) = state.verdict(&run.uid) {
         return (verdict.to_owned(), Role::Error);
     }
-    let waits = |mark: &Option<crate::domain::Mark>| mark.as_ref().filter(|m| m.answered.is_none()).map(|m| m.by.clone());
+    let waits = |mark: &Option<crate::domain::Mark>| {
+        mark.as_ref().filter(|m| m.answered.is_none()).map(|m| m.by.clone())
+    };
     if let Some(by) = waits(&run.retry) {
         return (format!("retry asked for by {by}"), Role::Queued);
     }
@@ -119,7 +122,8 @@ pub(crate) fn last(pen: &Pen<'_>, run: &Run, state: &State, seen: &mut Seen) -> 
 }
 
 fn before(run: &Run, state: &State, seen: &mut Seen) -> (String, Role) {
-    let mut others = state.store.runs_of(run.host.as_str()).filter(|r| r.uid != run.uid && r.created <= run.created);
+    let mut others =
+        state.store.runs_of(run.host.as_str()).filter(|r| r.uid != run.uid && r.created <= run.created);
     let Some(other) = others.next() else { return (String::new(), Role::Muted) };
     let at = other.finished.unwrap_or(other.created);
     let what = if other.kind == Kind::Check { "check " } else { "" };
@@ -152,7 +156,8 @@ fn details(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
     let document = describe::overview(&state.store, &state.environment, run, known, state.now);
     doc::draw(pen, rows(inner, 2, inner.height), &document, 0, None);
     if known.is_none()
-        && let Some(flight) = state.in_flight.iter().find(|f| f.effect.run() == Some(&run.uid) && !f.effect.changes())
+        && let Some(flight) =
+            state.in_flight.iter().find(|f| f.effect.run() == Some(&run.uid) && !f.effect.changes())
         && let Some(picture) = spinner(pen, flight.since, state.now, seen)
     {
         pen.put_right(rows(inner, 0, 1), 0, picture, Role::Running);
@@ -161,7 +166,8 @@ fn details(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
 
 /// One line of details, where they have no room beside the table.
 pub(crate) fn details_line(run: &Run, state: &State) -> String {
-    let mut parts = vec![format!("announced {}", describe::moment(run.created, state.now, &state.environment))];
+    let mut parts =
+        vec![format!("announced {}", describe::moment(run.created, state.now, &state.environment))];
     if let Some(address) = run.address {
         parts.push(format!("from {address}"));
     }

@@ -44,7 +44,16 @@ impl Layout {
         let (header, tabs, rule, summary) = (take(header), take(tabs), take(rule), take(summary));
         take(blank);
         let body = take(h.saturating_sub(above + below));
-        Self { header, tabs, rule, summary, body, notice: take(notice), details: take(detail), footer: take(footer) }
+        Self {
+            header,
+            tabs,
+            rule,
+            summary,
+            body,
+            notice: take(notice),
+            details: take(detail),
+            footer: take(footer),
+        }
     }
 }
 

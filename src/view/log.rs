@@ -11,7 +11,14 @@ use crate::config::Role;
 use crate::domain::{Phase, Run};
 
 /// Draws heading and log.
-pub(crate) fn draw(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run: &Run, seen: &mut Seen) {
+pub(crate) fn draw(
+    pen: &mut Pen<'_>,
+    area: Rect,
+    state: &State,
+    screen: &RunScreen,
+    run: &Run,
+    seen: &mut Seen,
+) {
     if area.height == 0 {
         return;
     }
@@ -21,7 +28,13 @@ pub(crate) fn draw(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScr
     let page = usize::from(body.height);
     let Some(log) = log.filter(|l| !l.is_empty()) else {
         let (text, role) = nothing(run, log);
-        pen.put(body, 1, 0, &cut_end(&text, usize::from(body.width.saturating_sub(2)), pen.symbols().ellipsis()), role);
+        pen.put(
+            body,
+            1,
+            0,
+            &cut_end(&text, usize::from(body.width.saturating_sub(2)), pen.symbols().ellipsis()),
+            role,
+        );
         seen.log = PaneSeen { top: 0, page };
         return;
     };
@@ -47,7 +60,16 @@ fn heading(pen: &mut Pen<'_>, area: Rect, screen: &RunScreen, log: Option<&LogBu
         if log.dropped() > 0 {
             said.push(format!("{} older lines dropped", log.dropped()));
         }
-        said.push(if log.ended { "ended" } else if screen.follow { "following" } else { "paused" }.to_owned());
+        said.push(
+            if log.ended {
+                "ended"
+            } else if screen.follow {
+                "following"
+            } else {
+                "paused"
+            }
+            .to_owned(),
+        );
     }
     if !screen.search.needle.is_empty() {
         said.push(format!("/{}", screen.search.needle));

@@ -57,7 +57,15 @@ fn left_side(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, r
     pane(pen, rows(area, upper, area.height), Pane::Log, state, screen, run, seen);
 }
 
-fn pane(pen: &mut Pen<'_>, area: Rect, which: Pane, state: &State, screen: &RunScreen, run: &Run, seen: &mut Seen) {
+fn pane(
+    pen: &mut Pen<'_>,
+    area: Rect,
+    which: Pane,
+    state: &State,
+    screen: &RunScreen,
+    run: &Run,
+    seen: &mut Seen,
+) {
     match which {
         Pane::Tasks => tasks(pen, area, state, screen, run, seen),
         Pane::Result => result(pen, area, state, screen, run, seen),
@@ -124,7 +132,11 @@ fn draw_stage(pen: &mut Pen<'_>, area: Rect, stage: &Stage, whole: u64, bars: bo
         let bar = pen.symbols().bar(eighths).repeat(eighths.div_ceil(2));
         x += 1 + pen.put(area, x + 1, 0, &bar, role);
     }
-    let took = if stage.running { time::length_so_far(i64::try_from(ms / 1000).unwrap_or(0)) } else { time::length(ms) };
+    let took = if stage.running {
+        time::length_so_far(i64::try_from(ms / 1000).unwrap_or(0))
+    } else {
+        time::length(ms)
+    };
     x + 1 + pen.put(area, x + 1, 0, &took, if stage.running { Role::Running } else { Role::Text })
 }
 
@@ -140,7 +152,9 @@ fn counts(state: &State, run: &Run) -> Vec<(String, Role)> {
         ("skipped", counts.skipped, Role::Skipped, false),
     ];
     let shown = all.into_iter().filter(|(_, n, _, always)| *always || *n > 0);
-    shown.map(|(name, n, role, _)| (format!("{name} {n:>2}"), if n > 0 { role } else { Role::Muted })).collect()
+    shown
+        .map(|(name, n, role, _)| (format!("{name} {n:>2}"), if n > 0 { role } else { Role::Muted }))
+        .collect()
 }
 
 fn tasks(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run: &Run, seen: &mut Seen) {
@@ -201,7 +215,9 @@ fn draw_task(pen: &mut Pen<'_>, line: Rect, row: &TaskRow, selected: bool, focus
             let noun = if *tasks == 1 { "task" } else { "tasks" };
             (format!("{tasks} {noun}"), Role::Muted, format!("{} {label}", symbols.fold(*open)), Role::Strong)
         }
-        RowKind::Task { name, .. } => (row.status.as_str().to_owned(), status_role(row.status), name.clone(), Role::Text),
+        RowKind::Task { name, .. } => {
+            (row.status.as_str().to_owned(), status_role(row.status), name.clone(), Role::Text)
+        }
     };
     let x = 1 + row.depth * 2;
     pen.put(line, x, 0, symbols.status(row.status), status_role(row.status));
@@ -234,7 +250,8 @@ fn result(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run:
     };
     let mut y = 1;
     if let Some(task) = task {
-        let title = task.role.as_ref().map_or_else(|| task.task.clone(), |role| format!("{role} : {}", task.task));
+        let title =
+            task.role.as_ref().map_or_else(|| task.task.clone(), |role| format!("{role} : {}", task.task));
         let status = task.status.as_str();
         let room = usize::from(area.width).saturating_sub(width(status) + 2);
         let title = cut_end(&super::text::harmless(&title), room, pen.symbols().ellipsis());

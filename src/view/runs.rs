@@ -39,7 +39,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, seen: &mut
     table::summary(pen, layout.summary, state, runs, seen);
     let area = layout.body;
     let (heading, list) = table::split(area);
-    let placed = if area.width < 40 { table::place(&TINY, area.width) } else { table::place(&TABLE, area.width) };
+    let placed =
+        if area.width < 40 { table::place(&TINY, area.width) } else { table::place(&TABLE, area.width) };
     let range = table::window(list, state, runs, seen);
     if runs.rows().is_empty() {
         empty::runs(pen, area, state, seen);

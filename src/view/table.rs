@@ -84,7 +84,8 @@ pub(crate) fn headings(pen: &mut Pen<'_>, area: Rect, placed: &[Placed], sorted:
         let arrow = if column.name == sorted { pen.symbols().sorted(descending) } else { "" };
         let text = format!("{}{arrow}", column.name.to_uppercase());
         let text = cut_end(&text, usize::from(*wide), "");
-        let at = if column.right { x + wide - u16::try_from(width(&text)).unwrap_or(0).min(*wide) } else { *x };
+        let at =
+            if column.right { x + wide - u16::try_from(width(&text)).unwrap_or(0).min(*wide) } else { *x };
         pen.put(area, at, 0, &text, Role::Heading);
     }
 }
@@ -110,7 +111,14 @@ pub(crate) struct RowView<'a> {
 }
 
 /// Marker, symbol, mark and name.
-pub(crate) fn name(pen: &mut Pen<'_>, line: Rect, placed: &Placed, row: &RowView<'_>, table: &Table, scratch: &mut Scratch) {
+pub(crate) fn name(
+    pen: &mut Pen<'_>,
+    line: Rect,
+    placed: &Placed,
+    row: &RowView<'_>,
+    table: &Table,
+    scratch: &mut Scratch,
+) {
     let symbols = pen.symbols();
     if row.selected {
         pen.put(line, 0, 0, symbols.marker(), Role::Marker);
@@ -126,7 +134,11 @@ pub(crate) fn name(pen: &mut Pen<'_>, line: Rect, placed: &Placed, row: &RowView
         (false, false) => Role::Text,
     };
     let style = pen.style(role);
-    let matched = if table.filter.is_empty() || row.selected { Vec::new() } else { table.filter.matched(&shown, scratch) };
+    let matched = if table.filter.is_empty() || row.selected {
+        Vec::new()
+    } else {
+        table.filter.matched(&shown, scratch)
+    };
     if matched.is_empty() {
         pen.put_styled(line, placed.x, 0, &shown, style);
         return;
@@ -134,7 +146,10 @@ pub(crate) fn name(pen: &mut Pen<'_>, line: Rect, placed: &Placed, row: &RowView
     let highlight = pen.style(Role::Match);
     let pieces: Vec<Piece> = (0u32..)
         .zip(shown.chars())
-        .map(|(at, c)| Piece { text: c.to_string(), style: if matched.contains(&at) { highlight } else { style } })
+        .map(|(at, c)| Piece {
+            text: c.to_string(),
+            style: if matched.contains(&at) { highlight } else { style },
+        })
         .collect();
     pen.put_pieces(line, placed.x, 0, &pieces);
 }
@@ -199,7 +214,10 @@ mod tests {
     fn columns_leave_by_importance_and_share_what_is_left() {
         let all = [column("a", 10, 20, 0), column("b", 10, 10, 2), column("c", 5, 30, 1)];
         let names = |room| place(&all, room).iter().map(|p| p.column.name).collect::<String>();
-        assert_eq!((names(40), names(31), names(20), names(5)), ("abc".into(), "ac".into(), "ac".into(), "a".into()));
+        assert_eq!(
+            (names(40), names(31), names(20), names(5)),
+            ("abc".into(), "ac".into(), "ac".into(), "a".into())
+        );
         for room in 0..120 {
             let placed = place(&all, room);
             assert!(placed.iter().all(|p| p.x + p.width <= room.max(GUTTER)), "{room}");

@@ -186,7 +186,13 @@ pub(crate) fn wrap(pieces: &[Piece], columns: usize) -> Vec<Vec<Piece>> {
     lines
 }
 
-fn push_word(lines: &mut Vec<Vec<Piece>>, word: &str, style: Style, mut used: usize, columns: usize) -> usize {
+fn push_word(
+    lines: &mut Vec<Vec<Piece>>,
+    word: &str,
+    style: Style,
+    mut used: usize,
+    columns: usize,
+) -> usize {
     for grapheme in word.graphemes(true) {
         let wide = width(grapheme);
         if used + wide > columns && used > 0 {
@@ -218,7 +224,8 @@ mod tests {
         assert_eq!(cut_middle("short", 12, "…"), "short");
         assert_eq!(cut_end("漢字漢字", 5, "…"), "漢字…");
         for columns in 0..30 {
-            for text in ["web-9.lan.example.org", "漢字漢字漢字漢字", "👩‍❤️‍👨 e\u{301}\u{301} x"] {
+            for text in ["web-9.lan.example.org", "漢字漢字漢字漢字", "👩‍❤️‍👨 e\u{301}\u{301} x"]
+            {
                 assert!(width(&cut_middle(text, columns, "…")) <= columns);
                 assert!(width(&cut_end(text, columns, "…")) <= columns);
             }
@@ -230,7 +237,15 @@ mod tests {
         let pieces = foreign("\u{1b}[0;31mred\u{1b}[0m plain", Style::default(), &Theme::default());
         assert_eq!(pieces[0].style.fg, Some(Color::Red));
         assert_eq!((pieces[0].text.as_str(), pieces[1].text.as_str()), ("red", " plain"));
-        for hostile in ["\u{1b}[2J", "\u{1b}]0;x\u{7}", "\u{1b}]52;c;aGk=\u{7}", "\u{9b}31m", "\u{1b}Pq", "\u{1b}[38;5", "a\u{202e}b"] {
+        for hostile in [
+            "\u{1b}[2J",
+            "\u{1b}]0;x\u{7}",
+            "\u{1b}]52;c;aGk=\u{7}",
+            "\u{9b}31m",
+            "\u{1b}Pq",
+            "\u{1b}[38;5",
+            "a\u{202e}b",
+        ] {
             let text = shown(hostile);
             assert!(!text.chars().any(|c| c.is_control() || c == '\u{202e}'), "{hostile:?} -> {text:?}");
         }

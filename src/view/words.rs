@@ -67,7 +67,12 @@ pub(crate) fn until(at: Timestamp, now: Timestamp, seen: &mut Seen) -> String {
 }
 
 /// The spinner for something that runs since a while; nothing before it shows itself.
-pub(crate) fn spinner(pen: &Pen<'_>, since: Timestamp, now: Timestamp, seen: &mut Seen) -> Option<&'static str> {
+pub(crate) fn spinner(
+    pen: &Pen<'_>,
+    since: Timestamp,
+    now: Timestamp,
+    seen: &mut Seen,
+) -> Option<&'static str> {
     let waited = i64::try_from(now.duration_since(since).as_millis()).unwrap_or(i64::MAX).max(0);
     let at = |ms: i64| since.checked_add(SignedDuration::from_millis(ms)).unwrap_or(now);
     if waited < SHOWN_AFTER_MS {

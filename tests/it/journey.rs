@@ -38,7 +38,8 @@ impl Play {
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said = || std::fs::read_to_string(folder.path().join("stderr")).unwrap_or_default();
-        let ready = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no playground: {line:?}\n{}", said()));
+        let ready =
+            serde_json::from_str(&line).unwrap_or_else(|_| panic!("no playground: {line:?}\n{}", said()));
         Self { folder, ready, process }
     }
 
@@ -97,9 +98,14 @@ pub(crate) fn command(folder: &TempDir) -> Command {
     command
 }
 
+/// An HTTP client; the binary installs the TLS provider by itself, a test has to.
+fn http() -> reqwest::Client {
+    rustls::crypto::ring::default_provider().install_default().ok();
+    reqwest::Client::new()
+}
+
 pub(crate) async fn call_hook(play: &Play, body: &Value) -> (u16, Value) {
-    let client = reqwest::Client::new();
-    let response = client.post(format!("{}/host/online", play.url("hook"))).json(body).send().await.unwrap();
+    let response = http().post(format!("{}/host/online", play.url("hook"))).json(body).send().await.unwrap();
     (response.status().as_u16(), response.json().await.unwrap())
 }
 
@@ -117,7 +123,8 @@ pub(crate) fn wait_until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T
 
 /// The counts of Ansible's own recap in a log.
 fn recap(log: &str) -> BTreeMap<String, u64> {
-    let (_, counts) = log.lines().filter_map(hostwright::domain::parse_recap).last().expect("no recap in the log");
+    let (_, counts) =
+        log.lines().filter_map(hostwright::domain::parse_recap).last().expect("no recap in the log");
     serde_json::from_value(serde_json::to_value(counts).unwrap()).unwrap()
 }
 
@@ -143,7 +150,10 @@ async fn a_machine_calls_and_is_provisioned() {
     }
     assert!(recap["rescued"] > 0 && recap["ignored"] > 0 && recap["changed"] > 0, "{recap:?}");
     let recorded = results["results"].as_array().unwrap().len() as u64;
-    assert_eq!(recorded, recap["ok"] + recap["failed"] + recap["skipped"] + recap["rescued"] + recap["unreachable"]);
+    assert_eq!(
+        recorded,
+        recap["ok"] + recap["failed"] + recap["skipped"] + recap["rescued"] + recap["unreachable"]
+    );
 
     let targets = play.json(&["targets", "list"]);
     assert!(targets.as_array().unwrap().iter().any(|t| t["labels"]["host"] == host), "{targets}");
@@ -151,8 +161,15 @@ async fn a_machine_calls_and_is_provisioned() {
     let run = play.json(&["runs", "show", host]);
     let label = format!("run:{}", run["uid"].as_str().unwrap());
     let url = format!("{}/api/v1/playbooks", play.url("ara"));
-    let playbooks: Value =
-        reqwest::Client::new().get(url).query(&[("label", &label)]).send().await.unwrap().json().await.unwrap();
+    let playbooks: Value = reqwest::Client::new()
+        .get(url)
+        .query(&[("label", &label)])
+        .send()
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
     assert_eq!(playbooks["count"], 1, "{playbooks}");
     let files = play.folder.path().join("play/hosts").join(host);
     assert!(files.join("etc/motd").exists(), "no files in {}", files.display());
@@ -216,7 +233,8 @@ async fn many_calls_at_once_make_one_run_and_one_decision_wins() {
     let (won, lost): (Vec<_>, Vec<_>) = outputs.iter().partition(|o| o.status.success());
     assert_eq!((won.len(), lost.len()), (1, 1), "{outputs:?}");
     assert_eq!(lost[0].status.code(), Some(4));
-    let winner = play.json(&["hosts", "show", "web-1.play.test"])["decision"]["by"].as_str().unwrap().to_owned();
+    let winner =
+        play.json(&["hosts", "show", "web-1.play.test"])["decision"]["by"].as_str().unwrap().to_owned();
     assert!(String::from_utf8_lossy(&lost[0].stderr).contains(&winner), "{outputs:?}");
 }
 

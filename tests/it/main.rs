@@ -8,10 +8,15 @@
     clippy::string_slice
 )]
 
+mod api;
+mod config;
 mod console;
+mod journey;
 mod leash;
+mod policy;
 mod provision;
 mod pty;
 mod runner;
 mod services;
+mod stage;
 mod support;

@@ -1,262 +1,18 @@
 //! `provision` with real Ansible, ARA, git and RabbitMQ, against the loopback Kubernetes API.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hostwright::agent::provision::{self, Own};
-use hostwright::backend::kube::{JobTemplate, Kube, NewRun};
-use hostwright::config::{
-    Approval, Ara, AraCredentials, ConsoleSettings, Environment, JobSettings, Kubernetes, Policy,
-    ProvisionSettings, ServerSettings, Settings, Signer, Symbols, TargetSettings,
-};
-use hostwright::domain::{
-    Announcement, Decision, ExitCode, Kind, Parameters, RawAnnouncement, RunDetails, Verdict,
-};
-use hostwright::ops::targets;
-use hostwright::play::api::{Api, Options};
-use jiff::Timestamp;
+use hostwright::agent::provision;
+use hostwright::backend::amqp::Broker;
+use hostwright::config::{Amqp, Ara, AraCredentials, Secret};
+use hostwright::domain::{ExitCode, Message, Parameters, RunDetails};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::stage::{CA, HOST, PATIENCE, Stage, announcement, local, own, site};
 use crate::support;
-
-const CA: &str = include_str!("../data/ca.pem");
-const HOST: &str = "web-1.example.org";
-/// Longer than anything here takes, also on a machine that is busy building.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A cluster, a policy and settings of the test's own.
-struct Stage {
-    dir: TempDir,
-    settings: Settings,
-    kube: Kube,
-    shutdown: CancellationToken,
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        self.shutdown.cancel();
-    }
-}
-
-impl Stage {
-    /// With a policy that is one playbook, `site.yml`.
-    async fn new(playbook: &str) -> Self {
-        let python = support::python().await;
-        let dir = support::temp();
-        let shutdown = CancellationToken::new();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let api = Api::open(Options::new(dir.path().join("logs"), CA, "https://[2001:db8::1]:6443")).unwrap();
-        tokio::spawn(api.run(listener, shutdown.clone()));
-        let kubeconfig = dir.path().join("kubeconfig");
-        let text = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "t",
-            "clusters": [{"name": "t", "cluster": {"server": url}}],
-            "contexts": [{"name": "t", "context": {"cluster": "t", "user": "t", "namespace": "hostwright"}}],
-            "users": [{"name": "t", "user": {}}],
-        });
-        std::fs::write(&kubeconfig, text.to_string()).unwrap();
-        let policy = dir.path().join("policy");
-        for folder in [&policy, &dir.path().join("work")] {
-            std::fs::create_dir(folder).unwrap();
-        }
-        std::fs::write(policy.join("site.yml"), playbook).unwrap();
-        let settings = settings(&kubeconfig, &policy, &dir.path().join("work"), python);
-        let kube = Kube::connect(&settings.environment.kubernetes).await.unwrap();
-        Self { dir, settings, kube, shutdown }
-    }
-
-    async fn with_ara(mut self) -> Self {
-        let url = support::ara().await.url();
-        self.settings.environment.ara = Some(Ara { url, credentials: AraCredentials::Anonymous, ca: None });
-        self
-    }
-
-    fn policy(&self) -> PathBuf {
-        self.dir.path().join("policy")
-    }
-
-    /// An approved run of the host.
-    async fn approved(&self, parameters: &Parameters) -> RunDetails {
-        self.approved_for(&announcement(json!({})), parameters).await
-    }
-
-    async fn approved_for(&self, announcement: &Announcement, parameters: &Parameters) -> RunDetails {
-        let template =
-            JobTemplate::parse(include_str!("../../assets/play/job.yaml"), &self.settings.job).unwrap();
-        let at = Timestamp::now();
-        let decision = Decision { verdict: Verdict::Approved, by: "test".into(), at };
-        let kind = if parameters.check { Kind::Check } else { Kind::Provision };
-        let new = NewRun {
-            kind,
-            number: self.kube.next_number(kind, &announcement.host).await.unwrap(),
-            announcement,
-            seen: at,
-            decided: Some((&decision, parameters)),
-            answers: None,
-            queue: self.settings.environment.amqp.is_some(),
-        };
-        self.kube.create_run(&self.settings.permit().unwrap(), &template, &new).await.unwrap()
-    }
-
-    /// Runs `provision` as the run's pod does, to its end.
-    async fn provision(&self, run: &RunDetails) -> (ExitCode, String) {
-        let mut out = Vec::new();
-        let running = provision::run(&self.settings, own(run), &mut out, CancellationToken::new());
-        let exit = tokio::time::timeout(PATIENCE, running).await.unwrap();
-        let log = String::from_utf8(out).unwrap();
-        println!("{log}");
-        assert_eq!(self.left_in_work(), Vec::<PathBuf>::new());
-        (exit, log)
-    }
-
-    fn left_in_work(&self) -> Vec<PathBuf> {
-        let work = self.settings.provision.work_dir.as_ref().unwrap();
-        std::fs::read_dir(work).unwrap().map(|e| e.unwrap().path()).collect()
-    }
-
-    async fn again(&self, run: &RunDetails) -> RunDetails {
-        self.kube.run(&run.run.name).await.unwrap()
-    }
-
-    async fn targets(&self) -> Vec<String> {
-        let list = targets::list(&self.kube, &self.settings.environment.targets).await.unwrap();
-        list.into_iter().map(|target| target.address).collect()
-    }
-
-    async fn tokens(&self) -> usize {
-        let client = kube::Client::try_from(kube::Config::new(self.kube.server().parse().unwrap())).unwrap();
-        let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
-            kube::Api::namespaced(client, "kube-system");
-        secrets.list(&kube::api::ListParams::default()).await.unwrap().items.len()
-    }
-}
-
-fn settings(
-    kubeconfig: &Path,
-    policy: &Path,
-    work: &Path,
-    python: &hostwright::play::python::Python,
-) -> Settings {
-    Settings {
-        console: ConsoleSettings {
-            theme: "dark".into(),
-            symbols: Symbols::Auto,
-            utc: true,
-            keys: BTreeMap::new(),
-        },
-        server: ServerSettings {
-            listen: "127.0.0.1:0".parse().unwrap(),
-            token_file: None,
-            networks: vec![],
-            proxies: vec![],
-            request_timeout: Duration::from_secs(10),
-            repair_interval: Duration::from_secs(30),
-            pending_limit: 10,
-            keep_runs: 5,
-        },
-        job: JobSettings {
-            template: None,
-            image: "hostwright:test".into(),
-            service_account: None,
-            backoff_limit: 3,
-            deadline: Duration::from_secs(3600),
-            grace: Duration::from_secs(60),
-        },
-        provision: ProvisionSettings {
-            message_timeout: Duration::from_secs(30),
-            work_dir: Some(work.to_owned()),
-            ansible_playbook: python.ansible_playbook.to_string_lossy().into_owned(),
-            python: python.python.to_string_lossy().into_owned(),
-            token_lifetime: Duration::from_secs(600),
-            signer: Signer::Required,
-        },
-        environment: Environment {
-            name: "test".into(),
-            guarded: false,
-            playground: false,
-            read_only: false,
-            kubernetes: Kubernetes {
-                kubeconfig: Some(kubeconfig.to_owned()),
-                context: None,
-                namespace: None,
-            },
-            amqp: None,
-            ara: None,
-            policy: Policy {
-                source: policy.to_string_lossy().into_owned(),
-                branch: None,
-                playbook: "site.yml".into(),
-                variables: BTreeMap::from([
-                    ("ansible_python_interpreter".into(), json!(python.python)),
-                    ("site_sum".into(), json!("{{ 40 + 2 }}")),
-                ]),
-            },
-            targets: TargetSettings {
-                namespace: "default".into(),
-                name: "scrape-collectd".into(),
-                key: "targets.json".into(),
-                port: 9103,
-            },
-            cluster_groups: vec!["k8s_worker".into()],
-            approval: Approval::Manual,
-            hook: None,
-            hook_token_file: None,
-            shell: vec![],
-        },
-        environments: vec!["test".into()],
-        read_only: false,
-    }
-}
-
-fn announcement(facts: Value) -> Announcement {
-    RawAnnouncement {
-        hostname: HOST.into(),
-        sshkeys: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB9dG4kjRhQTtWTVzd2t27+t0DEHBPW7iOD23TUiYLio root@web"
-            .into(),
-        address: Some("127.0.0.1".into()),
-        facts: facts.as_object().unwrap().clone(),
-        ..RawAnnouncement::default()
-    }
-    .check()
-    .unwrap()
-}
-
-fn site(groups: &[&str]) -> Parameters {
-    Parameters {
-        playbook: "site.yml".into(),
-        groups: groups.iter().map(|g| (*g).to_owned()).collect(),
-        ..Parameters::default()
-    }
-}
-
-/// The pod's environment, as the Job template fills it.
-fn own(run: &RunDetails) -> Own {
-    let announcement = run.announcement.to_json();
-    let parameters = serde_json::to_string(&run.parameters.clone().unwrap()).unwrap();
-    let pairs = BTreeMap::from([
-        ("HOSTWRIGHT_RUN", run.run.uid.as_str()),
-        ("HOSTWRIGHT_RUN_NAME", &run.run.name),
-        ("HOSTWRIGHT_HOST", run.run.host.as_str()),
-        ("HOSTWRIGHT_ANNOUNCEMENT", &announcement),
-        ("HOSTWRIGHT_PARAMETERS", &parameters),
-        ("HOSTWRIGHT_DECISION", "approved"),
-    ]);
-    Own::from_env(|name| pairs.get(name).map(|v| (*v).to_owned())).unwrap()
-}
-
-/// A play on this machine, with these tasks.
-fn local(tasks: &str) -> String {
-    format!(
-        "- name: Here\n  hosts: all\n  connection: local\n  gather_facts: false\n  tasks:\n{}\n",
-        tasks.lines().map(|line| format!("    {line}\n")).collect::<String>()
-    )
-}
 
 #[tokio::test]
 async fn a_host_becomes_ready_and_everything_about_it_is_known() {
@@ -295,7 +51,7 @@ async fn a_host_becomes_ready_and_everything_about_it_is_known() {
     assert!(log.contains("PLAY RECAP") && log.contains("\u{1b}[0;3") && log.contains("hostwright: ready"));
     let written: Value = serde_json::from_str(&std::fs::read_to_string(&out).unwrap()).unwrap();
     let keys: Vec<&str> = announced.keys.iter().map(|key| key.as_str()).collect();
-    assert_eq!(written, json!([facts, keys, "127.0.0.1", run.run.uid, "42", "{{ 1 + 1 }}"]));
+    assert_eq!(written, json!([facts, keys, "127.0.0.1", run.run.uid, 42, "{{ 1 + 1 }}"]));
     assert!(!mark.exists(), "a fact was run as a template");
 
     let after = stage.again(&run).await;
@@ -531,6 +287,121 @@ async fn a_stop_ends_ansible_and_leaves_the_run_to_the_next_pod() {
     assert_eq!((stage.tokens().await, stage.left_in_work()), (0, vec![]));
     let after = stage.again(&run).await;
     assert_eq!((after.run.outcome, after.run.playbooks.len()), (None, 1));
+}
+
+/// With a queue of the test's own on the shared broker.
+async fn with_queue(mut stage: Stage, name: &str) -> (Stage, Broker) {
+    let url = Secret::new(support::rabbitmq().await.url());
+    let amqp = Amqp { url, exchange: format!("it-{name}"), dead_letter: format!("it-{name}.dead") };
+    let broker = Broker::new(&amqp).unwrap();
+    stage.settings.environment.amqp = Some(amqp);
+    (stage, broker)
+}
+
+fn message(run: &RunDetails) -> Message {
+    let (uid, name) = (run.run.uid.clone(), run.run.name.clone());
+    Message::new(uid, name, run.announcement.clone(), run.parameters.clone().unwrap())
+}
+
+async fn waiting(broker: &Broker, run: &RunDetails) -> Option<u32> {
+    broker.queue_state(&run.run.uid).await.unwrap().map(|queue| queue.messages)
+}
+
+#[tokio::test]
+async fn the_message_is_acknowledged_last() {
+    let stage = Stage::new(&local("- debug: {msg: hello}")).await;
+    let (stage, broker) = with_queue(stage, "ack").await;
+    let run = stage.approved(&site(&[])).await;
+    let permit = stage.settings.permit().unwrap();
+    // The pod may come before the message.
+    let publish = async {
+        while broker.queue_state(&run.run.uid).await.unwrap().is_none_or(|queue| queue.consumers == 0) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        broker.publish(&permit, &message(&run)).await.unwrap();
+    };
+    let ((exit, _), ()) = tokio::join!(stage.provision(&run), publish);
+    assert_eq!((exit, waiting(&broker, &run).await), (ExitCode::Ready, Some(0)));
+
+    // Killed between outcome and acknowledgement: the next pod only clears the message away.
+    broker.publish(&permit, &message(&run)).await.unwrap();
+    let (exit, log) = stage.provision(&run).await;
+    assert_eq!((exit, waiting(&broker, &run).await), (ExitCode::Ready, Some(0)));
+    assert!(!log.contains("PLAY"), "{log}");
+}
+
+#[tokio::test]
+async fn what_another_pod_may_mend_goes_back_to_the_queue() {
+    let stage = Stage::new("").await;
+    let up = stage.dir.path().join("up");
+    let task = format!("- shell: touch {}; exec sleep 1000", up.display());
+    std::fs::write(stage.policy().join("site.yml"), local(&task)).unwrap();
+    let (mut stage, broker) = with_queue(stage, "back").await;
+    let permit = stage.settings.permit().unwrap();
+    let run = stage.approved(&site(&[])).await;
+    broker.publish(&permit, &message(&run)).await.unwrap();
+    let shutdown = CancellationToken::new();
+    let mut out = Vec::new();
+    let running = provision::run(&stage.settings, own(&run), &mut out, shutdown.clone());
+    let stop = async {
+        until(|| up.exists()).await;
+        assert_eq!(waiting(&broker, &run).await, Some(0));
+        shutdown.cancel();
+    };
+    let (exit, ()) = tokio::join!(running, stop);
+    assert_eq!((exit, waiting(&broker, &run).await), (ExitCode::Interrupted, Some(1)));
+
+    let mut unreachable = site(&[]);
+    unreachable.variables.insert("ansible_port".into(), json!(1));
+    std::fs::write(stage.policy().join("site.yml"), "- hosts: all\n  gather_facts: true\n").unwrap();
+    let run = stage.approved(&unreachable).await;
+    broker.publish(&permit, &message(&run)).await.unwrap();
+    let (exit, _) = stage.provision(&run).await;
+    assert_eq!((exit, waiting(&broker, &run).await), (ExitCode::UnreachableHost, Some(1)));
+
+    stage.settings.provision.message_timeout = Duration::from_secs(1);
+    let run = stage.approved(&site(&[])).await;
+    assert_eq!(stage.provision(&run).await.0, ExitCode::NoMessage);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_or_is_anothers_is_a_dead_letter() {
+    let stage = Stage::new(&local("- debug: {msg: hello}")).await;
+    let (stage, broker) = with_queue(stage, "dead").await;
+    let amqp = stage.settings.environment.amqp.clone().unwrap();
+    let connection = lapin::Connection::connect(amqp.url.reveal(), lapin::ConnectionProperties::default());
+    let channel = connection.await.unwrap().create_channel().await.unwrap();
+    let other = stage.approved(&site(&["web"])).await;
+    let foreign = message(&other).to_bytes().unwrap();
+    for (body, reason) in [(b"{}".to_vec(), "not a run's"), (foreign, "is of run")] {
+        let run = stage.approved(&site(&[])).await;
+        let publish = async {
+            while broker.queue_state(&run.run.uid).await.unwrap().is_none_or(|queue| queue.consumers == 0) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            channel
+                .basic_publish(
+                    amqp.exchange.as_str().into(),
+                    run.run.uid.as_str().into(),
+                    lapin::options::BasicPublishOptions::default(),
+                    &body,
+                    lapin::BasicProperties::default(),
+                )
+                .await
+                .unwrap();
+        };
+        let ((exit, _), ()) = tokio::join!(stage.provision(&run), publish);
+        assert_eq!((exit, waiting(&broker, &run).await), (ExitCode::UnreadableMessage, Some(0)));
+        assert!(stage.again(&run).await.run.outcome.unwrap().text.contains(reason));
+        let dead = channel
+            .basic_get(amqp.dead_letter.as_str().into(), lapin::options::BasicGetOptions { no_ack: true })
+            .await
+            .unwrap()
+            .unwrap();
+        let headers = dead.properties.headers().clone().unwrap();
+        let why = headers.inner().get("x-hostwright-reason").unwrap().as_long_string().unwrap().to_string();
+        assert!(why.contains(reason) && dead.data == body, "{why}");
+    }
 }
 
 async fn until(condition: impl Fn() -> bool) {

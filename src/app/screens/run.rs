@@ -183,7 +183,9 @@ impl RunScreen {
     /// Opens or closes the group under the cursor (or the one around it). Returns whether there was one.
     pub fn fold(&mut self, open: Option<bool>) -> bool {
         let mut at = self.at;
-        if open == Some(false) && !matches!(self.row().map(|r| &r.kind), Some(RowKind::Group { open: true, .. })) {
+        if open == Some(false)
+            && !matches!(self.row().map(|r| &r.kind), Some(RowKind::Group { open: true, .. }))
+        {
             let depth = self.row().map_or(0, |r| r.depth);
             let around = (0..self.at).rev().find(|n| self.rows.get(*n).is_some_and(|r| r.depth < depth));
             let Some(around) = around else { return false };

@@ -276,7 +276,9 @@ mod tests {
     #[test]
     fn the_worst_state_is_rolled_up() {
         let rows = rows(&results(), Order::Ran, false, &mut HashMap::new());
-        let of = |label: &str| rows.iter().find(|r| matches!(&r.kind, RowKind::Group { label: l, .. } if l == label));
+        let of = |label: &str| {
+            rows.iter().find(|r| matches!(&r.kind, RowKind::Group { label: l, .. } if l == label))
+        };
         assert_eq!(of("zfs").map(|r| (r.status, r.duration_ms)), Some((S::Failed, 1600)));
         assert_eq!(of("base").map(|r| r.status), Some(S::Changed));
     }

@@ -33,16 +33,22 @@ pub(super) fn create(job: &mut Value) {
         default(labels, key, value.as_str());
     }
     default(child(child(spec, "selector"), "matchLabels"), UID_LABEL, uid);
+    fill_labels(job);
+}
+
+/// A Job without labels has those of its template, the generated ones too.
+fn fill_labels(job: &mut Value) {
+    let labels = job.pointer("/spec/template/metadata/labels").cloned();
+    if job.pointer("/metadata/labels").is_none()
+        && let Some(labels) = labels
+    {
+        set(meta::metadata(job), "labels", Some(labels));
+    }
 }
 
 /// Fills in what a Job leaves out, at creation and at each update.
 pub(super) fn fill(job: &mut Value) {
-    let template_labels = job.pointer("/spec/template/metadata/labels").cloned();
-    if job.pointer("/metadata/labels").is_none()
-        && let Some(labels) = template_labels
-    {
-        set(meta::metadata(job), "labels", Some(labels));
-    }
+    fill_labels(job);
     let spec = child(job, "spec");
     if spec.get("completions").is_none() && spec.get("parallelism").is_none() {
         default(spec, "completions", 1);
