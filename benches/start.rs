@@ -44,7 +44,7 @@ fn start(criterion: &mut Criterion) {
     .unwrap();
     let config = folder.path().join("config.toml");
     let text = format!(
-        "[environments.far.kubernetes]\nkubeconfig = {kubeconfig:?}\n\
+        "[environments.far.policy]\nsource = \"/nonexistent\"\n[environments.far.kubernetes]\nkubeconfig = {kubeconfig:?}\n\
          [environments.far.amqp]\nurl = \"amqp://guest:guest@127.0.0.1:1\"\n\
          [environments.far.ara]\nurl = \"http://127.0.0.1:1\"\n"
     );

@@ -29,7 +29,7 @@ impl Far {
         std::fs::write(
             config.join("config.toml"),
             format!(
-                "[environments.far]\nkubernetes.kubeconfig = {:?}\nkubernetes.namespace = \"hostwright\"\n",
+                "[environments.far]\npolicy.source = \"/nonexistent\"\nkubernetes.kubeconfig = {:?}\nkubernetes.namespace = \"hostwright\"\n",
                 folder.path().join("kubeconfig")
             ),
         )
@@ -58,7 +58,7 @@ impl Far {
 
     fn start(&self, arguments: &[&str]) -> Pty {
         let mut pty = Pty::start(self.command(arguments), (80, 24));
-        pty.wait_for("far");
+        wait_for_console(&mut pty);
         pty
     }
 
@@ -76,6 +76,11 @@ impl Far {
         pty.wait_for("ready>");
         pty
     }
+}
+
+/// Waits until the console shows itself.
+fn wait_for_console(pty: &mut Pty) {
+    pty.wait_until("the console", |screen| screen.alternate_screen() && screen.contents().contains("far"));
 }
 
 /// What was written after the alternate screen was left for the last time.
@@ -112,7 +117,7 @@ fn signals_end_it_and_the_terminal_is_as_before() {
         far.equip(&mut command);
         let mut pty = Pty::start(command, (80, 24));
         let before = pty.settings();
-        pty.wait_for("far");
+        wait_for_console(&mut pty);
         assert_ne!(pty.settings(), before, "the keyboard is raw");
         let child = child_of(&pty);
         rustix::process::kill_process(child, signal).unwrap();
@@ -123,6 +128,43 @@ fn signals_end_it_and_the_terminal_is_as_before() {
         let read = |name: &str| std::fs::read_to_string(far.path().join(name)).unwrap();
         assert_eq!(read("before"), read("after"), "stty -a");
     }
+}
+
+#[test]
+fn quitting_ends_it_well() {
+    let far = Far::new();
+    let mut pty = Pty::start(far.command(&[]), (80, 24));
+    let before = pty.settings();
+    wait_for_console(&mut pty);
+    pty.keys("q");
+    assert_eq!(pty.wait_exit(), 0);
+    assert_left(&pty, &before);
+    assert!(!last_words(&pty).contains("hostwright:"), "{:?}", last_words(&pty));
+}
+
+/// A letter that arrived would quit, or open the help.
+#[test]
+fn late_answers_and_cut_sequences_are_no_letters() {
+    let far = Far::new();
+    let mut pty = far.start(&[]);
+    for answer in [
+        &b"\x1b]11;rgb:qqqq/????/qqqq\x1b\\"[..],
+        b"\x1bP>|q?q\x1b\\",
+        b"\x1b[?62;22q",
+        b"\x1b_Gqq??;q\x1b\\",
+    ] {
+        for cut in 2..answer.len() {
+            let mark = pty.mark();
+            pty.write(&answer[..cut]);
+            // A frame of its own between the two: they arrive in two reads.
+            pty.resize(if cut % 2 == 0 { (81, 24) } else { (80, 24) }).wait_bytes(mark, b"\x1b[?2026l");
+            pty.write(&answer[cut..]);
+        }
+    }
+    pty.keys("?").wait_for("Help");
+    pty.keys("C-c").wait_gone("Help");
+    pty.keys("q");
+    assert_eq!(pty.wait_exit(), 0);
 }
 
 /// The one child of the program in the terminal.
@@ -178,7 +220,7 @@ fn stop_and_go_on(far: &Far, stop: impl FnOnce(&mut Pty)) {
     let mut pty = far.shell();
     pty.write(b"stty -a >before; echo done\r").wait_for("\ndone");
     pty.write(format!("{}\r", env!("CARGO_BIN_EXE_hostwright")).as_bytes());
-    pty.wait_until("the console", |screen| screen.alternate_screen() && screen.contents().contains("far"));
+    wait_for_console(&mut pty);
     stop(&mut pty);
     pty.wait_until("the shell", |screen| !screen.alternate_screen() && screen.contents().contains("Stopped"));
     assert_eq!(pty.modes_left(), Vec::<String>::new());
@@ -188,7 +230,7 @@ fn stop_and_go_on(far: &Far, stop: impl FnOnce(&mut Pty)) {
     pty.resize((100, 30));
     let mark = pty.mark();
     pty.write(b"fg\r");
-    pty.wait_until("the console", |screen| screen.alternate_screen() && screen.contents().contains("far"));
+    wait_for_console(&mut pty);
     pty.wait_bytes(mark, b"\x1b[2J");
     pty.wait_until("the keyboard", |_| true).keys("C-l");
     rustix::process::kill_process(child_of(&pty), Signal::TERM).unwrap();
@@ -253,7 +295,7 @@ fn no_color_sends_none_and_sixteen_colours_are_sent_as_such() {
         let mut command = far.command(&[]);
         command.env(name, value);
         let mut pty = Pty::start(command, (80, 24));
-        pty.wait_for("far");
+        wait_for_console(&mut pty);
         pty.signal(Signal::TERM).wait_exit();
         colours(&pty.bytes())
     };
@@ -299,7 +341,7 @@ fn stuck(far: &Far) -> (Pty, String) {
     // Raw mode says that it runs.
     let deadline = Instant::now() + Duration::from_secs(30);
     while pty.settings() == before {
-        assert!(Instant::now() < deadline, "it does not start");
+        assert!(pty.alive() && Instant::now() < deadline, "it does not start");
         std::thread::yield_now();
     }
     pty.fill();
