@@ -8,6 +8,9 @@
     clippy::string_slice
 )]
 
+mod amqp;
 mod leash;
+mod permit;
+mod proxy;
 mod services;
 mod support;
