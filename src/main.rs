@@ -1,29 +1,395 @@
 //! Reads the command line, installs error and log handling, starts the one runtime and calls a command.
 
-use std::io::Write as _;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use clap::Parser;
-use hostwright::play::leash;
+use clap::{Args, Parser, Subcommand};
+use color_eyre::eyre::{Result, WrapErr, eyre};
+use hostwright::config::{self, Config, Mistakes, Settings, Sources, Variables};
+use hostwright::play::packages::Install;
+use hostwright::play::playground::{self, PlayError, Playground, Ready};
+use hostwright::play::progress::Progress;
+use hostwright::play::{leash, python};
+use hostwright::telemetry::{self, Level};
+use hostwright::{agent, backend, cli, console, lifecycle, ops, server};
+use tokio_util::sync::CancellationToken;
 
 /// Brings new machines into a Kubernetes platform.
+///
+/// Without a command it opens the console.
 #[derive(Parser)]
-#[command(version)]
+#[command(version, about, long_about = None)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(flatten)]
+    format: cli::Format,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Args, Clone)]
+struct Global {
+    /// The environment to work in
+    #[arg(short, long, global = true, value_name = "NAME")]
+    environment: Option<String>,
+    /// Read this configuration file instead of the usual one
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Change nothing, in the console and on the command line
+    #[arg(long, global = true)]
+    read_only: bool,
+    #[command(flatten)]
+    panic: PanicFlags,
+}
+
+/// What only the tests of the console use.
+#[derive(Args, Clone)]
+#[group(multiple = false)]
+struct PanicFlags {
+    #[arg(long, hide = true)]
+    panic_ui: bool,
+    #[arg(long, hide = true)]
+    panic_task: bool,
+}
+
+#[derive(Subcommand)]
 enum Command {
-    /// Run a program that ends when its starter does.
+    /// Open a playground: everything on this machine, nothing to lose
+    Play(Play),
+    #[command(flatten)]
+    Noun(cli::Noun),
+    /// The configuration: check, show
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Run the server that new machines call
+    Serve,
+    /// Provision the host of this pod's run; what a run's Job calls
+    Provision,
+    /// Run a program that ends when its starter does
     #[command(hide = true)]
     Leash(leash::Args),
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    match Command::parse() {
-        Command::Leash(args) => match leash::run(&args).await {
+#[derive(Subcommand)]
+enum ConfigCommand {
+    /// Check the configuration and name all mistakes
+    Check,
+    /// Print the merged configuration, secrets masked
+    Show {
+        /// Say where each setting comes from
+        #[arg(long)]
+        origin: bool,
+    },
+}
+
+#[derive(Args)]
+struct Play {
+    /// No console: print one line of JSON when all is ready, and run until SIGTERM
+    #[arg(long)]
+    headless: bool,
+    /// With RabbitMQ, installed where that is possible; without this it is used when it is there
+    #[arg(long)]
+    amqp: bool,
+    /// Install nothing; say what is missing instead
+    #[arg(long)]
+    no_install: bool,
+    /// No machines come online by themselves
+    #[arg(long)]
+    no_machines: bool,
+    /// Only prepare what takes long
+    #[arg(long, hide = true)]
+    setup_only: bool,
+    #[command(subcommand)]
+    command: Option<PlayCommand>,
+}
+
+#[derive(Subcommand)]
+enum PlayCommand {
+    /// Boot a machine in the running playground
+    Host {
+        /// Its name; one without a dot gets the playground's domain. web-…, node-…, control-…, broken-…, lost-… differ
+        name: Option<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // One TLS provider for all clients; it is only refused when one is installed already.
+    rustls::crypto::ring::default_provider().install_default().ok();
+    if cli.command.is_some()
+        && let Err(error) = color_eyre::install()
+    {
+        cli::fail(&error.to_string());
+    }
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = match runtime.worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            cli::fail(&format!("cannot start: {error}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = runtime.block_on(Box::pin(run(cli)));
+    // What still reads from a dead back end must not hold up the exit.
+    runtime.shutdown_background();
+    code.unwrap_or_else(|error| {
+        let code = if error.is::<Mistakes>() { 2 } else { 1 };
+        cli::fail(&format!("{error:#}"));
+        ExitCode::from(code)
+    })
+}
+
+async fn run(cli: Cli) -> Result<ExitCode> {
+    let Cli { global, format, command } = cli;
+    match command {
+        None => open_console(&global).await,
+        Some(Command::Noun(noun)) => {
+            telemetry::init_stderr(false, Level::WARN)?;
+            let settings = load(&global)?.settings(None)?;
+            Ok(Box::pin(cli::run(noun, &settings, format)).await)
+        }
+        Some(Command::Config(command)) => config_command(&global, &command),
+        Some(Command::Serve) => serve(&global).await,
+        Some(Command::Provision) => provision(&global).await,
+        Some(Command::Play(args)) => play(&global, args).await,
+        Some(Command::Leash(args)) => Ok(match leash::run(&args).await {
             Ok(code) => code.into(),
             Err(error) => {
-                writeln!(std::io::stderr(), "{error}").ok();
+                cli::fail(&error.to_string());
                 error.exit_code().into()
             }
-        },
+        }),
     }
+}
+
+fn sources(global: &Global) -> Sources {
+    Sources {
+        file: global.config.clone(),
+        environment: global.environment.clone(),
+        read_only: global.read_only,
+        extra: Variables::of_process().play_dir().map(|dir| dir.join("config.toml")).into_iter().collect(),
+    }
+}
+
+fn load(global: &Global) -> Result<Config, Mistakes> {
+    config::load(&sources(global))
+}
+
+fn config_command(global: &Global, command: &ConfigCommand) -> Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    let sources = sources(global);
+    let done = match command {
+        ConfigCommand::Check => cli::config::check(&sources, &mut out),
+        ConfigCommand::Show { origin } => cli::config::show(&sources, *origin, &mut out),
+    };
+    match done {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(cli::config::ConfigCommandError::Mistakes(mistakes)) => Err(mistakes.into()),
+        Err(cli::config::ConfigCommandError::Output(error))
+            if error.kind() == std::io::ErrorKind::BrokenPipe =>
+        {
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The console, on the environment that is asked for; without any configuration on none.
+async fn open_console(global: &Global) -> Result<ExitCode> {
+    let config = load(global)?;
+    let settings = match config.settings(None) {
+        Ok(settings) => settings,
+        Err(_) if config.environments.is_empty() && config.default_environment.is_none() => {
+            config.without_environment()
+        }
+        Err(mistakes) => return Err(mistakes.into()),
+    };
+    log_to_file()?;
+    show(settings, global, CancellationToken::new()).await
+}
+
+fn log_to_file() -> Result<()> {
+    if let Some(path) = telemetry::log_file(&Variables::of_process()) {
+        telemetry::init_file(&path)?;
+    }
+    Ok(())
+}
+
+async fn show(settings: Settings, global: &Global, shutdown: CancellationToken) -> Result<ExitCode> {
+    let mut options = console::Options::new(Arc::new(settings));
+    if global.panic.panic_ui {
+        options.panic = Some(console::PanicIn::Loop);
+    } else if global.panic.panic_task {
+        options.panic = Some(console::PanicIn::Task);
+    }
+    match console::run(options, shutdown).await {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => {
+            cli::fail(&error.to_string());
+            Ok(ExitCode::from(error.exit_code()))
+        }
+    }
+}
+
+async fn serve(global: &Global) -> Result<ExitCode> {
+    telemetry::init_stderr(!std::io::stderr().is_terminal(), Level::INFO)?;
+    let settings = load(global)?.settings(None)?;
+    let shutdown = lifecycle::shutdown_on_signals()?;
+    let context = server::Context::new(&settings).await?;
+    let listener = tokio::net::TcpListener::bind(settings.server.listen)
+        .await
+        .wrap_err_with(|| format!("cannot listen on {}", settings.server.listen))?;
+    tracing::info!(listen = %listener.local_addr()?, environment = settings.environment.name, "serving");
+    server::run(listener, context, shutdown).await;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn provision(global: &Global) -> Result<ExitCode> {
+    telemetry::init_stderr(false, Level::INFO)?;
+    let code = |code: hostwright::domain::ExitCode| ExitCode::from(code.code());
+    let wrong = |error: &dyn std::fmt::Display| {
+        cli::fail(&error.to_string());
+        Ok(code(hostwright::domain::ExitCode::Misconfigured))
+    };
+    let settings = match load(global).and_then(|config| config.settings(None)) {
+        Ok(settings) => settings,
+        Err(mistakes) => return wrong(&mistakes),
+    };
+    let own = match agent::provision::Own::from_env(|name| std::env::var(name).ok()) {
+        Ok(own) => own,
+        Err(error) => return wrong(&error),
+    };
+    let shutdown = lifecycle::shutdown_on_signals()?;
+    Ok(code(Box::pin(agent::provision::run(&settings, own, tokio::io::stdout(), shutdown)).await))
+}
+
+async fn play(global: &Global, args: Play) -> Result<ExitCode> {
+    if let Some(PlayCommand::Host { name }) = args.command {
+        return boot(global, name).await;
+    }
+    let options = play_options(&args)?;
+    if args.setup_only {
+        telemetry::init_stderr(false, Level::INFO)?;
+        playground::set_up(&options, &progress).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.headless {
+        telemetry::init_stderr(!std::io::stderr().is_terminal(), Level::INFO)?;
+        return headless(&options).await;
+    }
+    if !std::io::stdout().is_terminal() {
+        return Err(eyre!("the console needs a terminal: use play --headless"));
+    }
+    log_to_file()?;
+    let global = Global { environment: Some("play".to_owned()), ..global.clone() };
+    match start(&options, &CancellationToken::new()).await {
+        Ok(Some(playground)) => {
+            let shown = match load(&global).and_then(|config| config.settings(None)) {
+                Ok(settings) => show(settings, &global, CancellationToken::new()).await,
+                Err(mistakes) => Err(mistakes.into()),
+            };
+            playground.stop().await;
+            shown
+        }
+        Ok(None) => Ok(ExitCode::FAILURE),
+        Err(error @ PlayError::Running(Some(_))) => {
+            cli::fail(&format!("{error}: opening a console on it"));
+            show(load(&global)?.settings(None)?, &global, CancellationToken::new()).await
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn play_options(args: &Play) -> Result<playground::Options> {
+    Ok(playground::Options {
+        folder: Variables::of_process()
+            .play_dir()
+            .ok_or_else(|| eyre!("there is no home folder: set HOSTWRIGHT_PLAY_DIR"))?,
+        python: match std::env::var_os("HOSTWRIGHT_PLAY_PYTHON") {
+            Some(folder) => PathBuf::from(folder),
+            None => python::data_folder()?,
+        },
+        exe: std::env::current_exe().wrap_err("cannot find this program")?,
+        amqp: args.amqp,
+        install: if args.no_install { Install::Never } else { Install::IfPossible },
+        machines: !args.no_machines,
+    })
+}
+
+/// Starts the playground unless it is interrupted meanwhile.
+async fn start(
+    options: &playground::Options,
+    shutdown: &CancellationToken,
+) -> Result<Option<Playground>, PlayError> {
+    let started = tokio::select! {
+        started = playground::start(options, &progress) => started.map(Some),
+        () = shutdown.cancelled() => Ok(None),
+    };
+    clear_progress();
+    started
+}
+
+async fn headless(options: &playground::Options) -> Result<ExitCode> {
+    let shutdown = lifecycle::shutdown_on_signals()?;
+    let print = |ready: &Ready| -> Result<()> {
+        cli::say(&serde_json::to_string(ready)?)?;
+        Ok(())
+    };
+    match start(options, &shutdown).await {
+        Ok(None) => Ok(ExitCode::FAILURE),
+        Ok(Some(playground)) => {
+            print(&playground.ready)?;
+            shutdown.cancelled().await;
+            playground.stop().await;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error @ PlayError::Running(_)) => {
+            cli::fail(&error.to_string());
+            if let PlayError::Running(Some(ready)) = &error {
+                print(ready)?;
+            }
+            Ok(ExitCode::from(4))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// One line on standard error that says how far the preparation is; each replaces the one before on a terminal.
+fn progress(progress: Progress) {
+    let percent = progress.fraction.map(|f| format!(" {:.0} %", f * 100.0)).unwrap_or_default();
+    let detail: String = hostwright::domain::text::plain(&progress.detail).chars().take(60).collect();
+    let line = format!("{}{percent}: {detail}", progress.step);
+    let mut err = std::io::stderr();
+    let terminal = err.is_terminal();
+    let written = if terminal { write!(err, "\r\u{1b}[K{line}") } else { writeln!(err, "{line}") };
+    // Without anybody to read it there is no progress to show.
+    written.and_then(|()| err.flush()).ok();
+}
+
+fn clear_progress() {
+    let mut err = std::io::stderr();
+    if err.is_terminal() {
+        write!(err, "\r\u{1b}[K").and_then(|()| err.flush()).ok();
+    }
+}
+
+async fn boot(global: &Global, name: Option<String>) -> Result<ExitCode> {
+    telemetry::init_stderr(false, Level::WARN)?;
+    let global = Global { environment: Some("play".to_owned()), ..global.clone() };
+    let settings = load(&global)?.settings(None)?;
+    settings.permit()?;
+    let hook = backend::hook::Hook::new(&settings)?;
+    let host = match name {
+        Some(name) => ops::machine::full_name(&name)?,
+        None => {
+            ops::machine::unused_name(&backend::kube::Kube::connect(&settings.environment.kubernetes).await?)
+                .await?
+        }
+    };
+    let answer = ops::machine::boot(&hook, &host, &ops::machine::boot_id()).await?;
+    cli::say(&format!("{}: {}, run {}", answer.host, answer.phase, answer.run))?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,1 +1,3 @@
 //! What runs inside a Job.
+
+pub mod provision;

@@ -1,1 +1,37 @@
 //! The mind of the console: pure state and the messages that change it.
+//!
+//! The shell (`console`) owns the one [`State`] and does, for ever: wait for a message, [`update`], carry out the effects; and when
+//! [`State::needs_frame`] and a frame is due: [`prepare`], `view::draw`, keep the [`Seen`] that it returned for the next `update`.
+//! When [`Seen::wake`] comes it sends [`Msg::Wake`]. Nothing here does I/O, waits or reads a clock.
+
+mod act;
+pub mod describe;
+pub mod dialog;
+pub mod document;
+pub mod edit;
+mod effect;
+pub mod filter;
+mod flight;
+mod input;
+pub mod log;
+mod msg;
+mod open;
+pub mod permit;
+#[cfg(test)]
+pub(crate) mod sample;
+pub mod screens;
+mod state;
+pub mod store;
+pub mod table;
+#[cfg(test)]
+mod tests;
+pub mod time;
+mod update;
+
+pub use effect::{Effect, EffectId, RunRef};
+pub use msg::{Answer, LogEvent, LogLine, Msg, RunsMsg};
+pub use screens::Screen;
+pub use state::{
+    Bulk, BulkRow, Entry, EnvironmentInfo, InFlight, Level, Notice, PaneSeen, Seen, State, WIDE,
+};
+pub use update::{BACK_ENDS, prepare, update};

@@ -1,8 +1,33 @@
 //! Settings, themes and key maps: plain types, checked when they are read.
+//!
+//! Layers, the undermost first: the embedded `config.toml`, the operator's file, the playground's, `HOSTWRIGHT_…` variables, the
+//! command line. [`load`] is the one part that touches files and the environment; everything else takes text.
 
+mod convert;
+mod getters;
+mod load;
+mod merged;
+mod parse;
+mod place;
+mod reader;
 mod settings;
+mod tree;
+mod unconfigured;
+mod values;
 
+pub use load::{DEFAULT, Sources, Variables, load, load_with, read_theme};
+pub use merged::Config;
+pub use place::{Mistake, MistakeKind, Mistakes, Place};
+mod actions;
+mod keys;
+mod theme;
+pub use actions::{ACTIONS, Action, ActionInfo, Risk, Scope};
+pub use keys::{Chord, Code, Found, Key, KeyNameError, Keymap, KeymapError};
 pub use settings::{
     Amqp, Approval, Ara, AraCredentials, ConsoleSettings, Environment, JobSettings, Kubernetes, Permit,
     Policy, ProvisionSettings, ReadOnly, Secret, ServerSettings, Settings, Signer, Symbols, TargetSettings,
 };
+
+/// What stands for a secret on screen.
+const MASK: &str = "********";
+pub use theme::{BUILT_IN, Colour, ColourDepth, Paint, Role, Style, SymbolSet, Theme, ThemeError};

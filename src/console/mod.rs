@@ -1,1 +1,122 @@
 //! The shell of the terminal UI: terminal, event loop, effects, watches.
+//!
+//! `main` calls [`run`] in the one runtime. The loop owns the [`State`](crate::app::State) and waits for nothing but its
+//! bounded channels: keys from [`input`], messages from [`effects`] and [`watch`], signals, and the time. The mind is
+//! [`crate::app`], the face is [`crate::view`]; neither knows of this module, and this one decides nothing that they could.
+
+mod caps;
+mod clipboard;
+mod decode;
+mod effects;
+mod error;
+mod input;
+mod outside;
+mod paint;
+mod panics;
+mod shell;
+mod signals;
+mod terminal;
+mod tty;
+mod watch;
+mod writer;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::{EnvironmentInfo, State};
+use crate::config::{Keymap, Settings, SymbolSet, Symbols, Theme};
+
+pub use error::ConsoleError;
+
+use caps::Capabilities;
+use shell::Shell;
+use signals::Signals;
+use terminal::Terminal;
+use tty::Tty;
+
+/// What the console is started with.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The settings; an environment without a name means that nothing is configured, and no back end is spoken to.
+    pub settings: Arc<Settings>,
+    /// What keys mean.
+    pub keymap: Keymap,
+    /// The theme, in full colour: it is fitted to the terminal here.
+    pub theme: Theme,
+    /// For tests: where to panic once the first frame is drawn.
+    pub panic: Option<PanicIn>,
+}
+
+/// Where a test wants a panic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PanicIn {
+    /// In the console's own task, which ends it.
+    Loop,
+    /// In a background task, which is shown.
+    Task,
+}
+
+impl Options {
+    /// The console with the theme and the keys that the settings name, as far as they are built in.
+    #[must_use]
+    pub fn new(settings: Arc<Settings>) -> Self {
+        let theme = Theme::built_in(&settings.console.theme).unwrap_or_default();
+        let keymap = Keymap::new(&settings.console.keys).unwrap_or_default();
+        Self { settings, keymap, theme, panic: None }
+    }
+}
+
+/// Opens the console and returns when it ends: by the operator's wish, or when `shutdown` is cancelled.
+///
+/// Whatever happens, when this returns the terminal is as it was before, so the error can be printed.
+///
+/// # Errors
+/// When there is no terminal for it, a signal or a closed line ended it, or its own task panicked. See
+/// [`ConsoleError::exit_code`].
+pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), ConsoleError> {
+    let failed = |doing| move |source| ConsoleError::Terminal { doing, source };
+    let no_terminal = |reason| ConsoleError::NoTerminal { reason };
+    let tty = Tty::open().map_err(failed("open the terminal"))?;
+    let tty = tty.ok_or_else(|| no_terminal("its input or output is none"))?;
+    let capabilities = Capabilities::read(|name| std::env::var(name).ok()).map_err(no_terminal)?;
+    let signals = Signals::new().map_err(failed("listen for signals"))?;
+
+    let state = state(&options);
+    let symbols = match options.settings.console.symbols {
+        Symbols::Ascii => SymbolSet::Ascii,
+        Symbols::Auto if !capabilities.unicode => SymbolSet::Ascii,
+        Symbols::Auto | Symbols::Unicode => SymbolSet::Unicode,
+    };
+    let theme = options.theme.clone().resolve(capabilities.depth, symbols);
+
+    let panics = panics::Guard::install();
+    let colours = capabilities.depth != crate::config::ColourDepth::None;
+    let mut terminal = Terminal::enter(tty, colours)?;
+    let shell = Shell::new(&options, state, theme, capabilities, signals, shutdown);
+    let ended = AssertUnwindSafe(shell.run(&mut terminal, &panics)).catch_unwind().await;
+    terminal.leave();
+    let (result, effects) = ended.unwrap_or_else(|_| {
+        let message = panics.take().pop().unwrap_or_else(|| "no message".to_owned());
+        (Err(ConsoleError::Crashed { message }), None)
+    });
+    // A change that is under way is not broken off: its answer comes soon, and nobody has to wait for it on a screen.
+    if let Some(effects) = effects {
+        effects.finish().await;
+    }
+    result
+}
+
+fn state(options: &Options) -> State {
+    let settings = &options.settings;
+    let kubernetes = &settings.environment.kubernetes;
+    let words = [kubernetes.context.as_deref(), kubernetes.namespace.as_deref()];
+    let cluster = words.into_iter().flatten().collect::<Vec<_>>().join("/");
+    let operator = std::env::var("USER").unwrap_or_default();
+    let environment = EnvironmentInfo::new(settings, operator, cluster, TimeZone::system());
+    State::new(environment, options.keymap.clone(), Timestamp::now())
+}

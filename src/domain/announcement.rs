@@ -121,7 +121,7 @@ impl Announcement {
     }
 }
 
-fn field(field: &'static str, reason: impl ToString) -> FieldError {
+fn field(field: &'static str, reason: impl std::fmt::Display) -> FieldError {
     FieldError { field, reason: reason.to_string() }
 }
 

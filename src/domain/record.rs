@@ -6,7 +6,10 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 
 use super::run::Held;
-use super::{Announcement, Decision, HostName, JobState, Kind, Mark, Parameters, Run, RunDetails, Verdict};
+use super::{
+    Announcement, Decision, HostName, JobState, Kind, Mark, Outcome, Parameters, Phase, Run, RunDetails,
+    Verdict,
+};
 
 /// Label: who made the Job. Its value is [`MANAGER`].
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
@@ -46,6 +49,8 @@ pub const PLAYBOOKS: &str = "hostwright.dev/ara-playbooks";
 pub const RETRY: &str = "hostwright.dev/retry";
 /// Annotation: a [`Mark`] that asks for a check.
 pub const CHECK: &str = "hostwright.dev/check";
+/// Annotation: the mark that the run was made from, so that a mark is answered once; see [`answer_id`].
+pub const ANSWERS: &str = "hostwright.dev/answers";
 /// Finalizer: the run's queue is still to be deleted.
 pub const QUEUE_FINALIZER: &str = "hostwright.dev/queue";
 
@@ -64,6 +69,8 @@ pub struct JobRecord<'a> {
     pub labels: &'a BTreeMap<String, String>,
     /// `metadata.annotations`.
     pub annotations: &'a BTreeMap<String, String>,
+    /// `metadata.finalizers`.
+    pub finalizers: &'a [String],
     /// Spec and status, without [`JobState::verdict`], which is read from the labels here.
     pub state: JobState,
     /// The message of the condition that ended it, or that holds it up.
@@ -105,6 +112,12 @@ impl JobRecord<'_> {
             return Err(self.error(HOST, "is not the announcement's host"));
         }
         let state = JobState { verdict: self.held(), ..self.state };
+        let outcome: Option<Outcome> = self.json(OUTCOME)?;
+        let phase = match state.phase() {
+            // The work is done and the Job is about to say so: between its pod's end and that there is a moment with neither.
+            Phase::Queued if outcome.is_some() => Phase::Running,
+            phase => phase,
+        };
         let groups = parameters.as_ref().map_or(&announcement.groups, |p| &p.groups).clone();
         let branch =
             parameters.as_ref().and_then(|p| p.branch.clone()).or_else(|| announcement.branch.clone());
@@ -115,7 +128,7 @@ impl JobRecord<'_> {
             host,
             kind: self.kind(),
             number: self.text(NUMBER).and_then(|n| n.parse().ok()).unwrap_or(0),
-            phase: state.phase(),
+            phase,
             reason: self.reason.clone(),
             created: self.created,
             seen: self.time(SEEN)?.unwrap_or(self.created),
@@ -129,10 +142,12 @@ impl JobRecord<'_> {
             key: announcement.keys.first().map(|k| format!("{} {}", k.algorithm(), k.fingerprint())),
             decision: self.decision()?,
             delivered: self.time(DELIVERED)?,
-            outcome: self.json(OUTCOME)?,
+            outcome,
             retry: self.json::<Mark>(RETRY)?,
             check: self.json::<Mark>(CHECK)?,
             playbooks: self.playbooks(),
+            answers: self.text(ANSWERS).map(str::to_owned),
+            queue: self.finalizers.iter().any(|f| f == QUEUE_FINALIZER),
             deleting: self.deleting,
             failed_pods: self.failed_pods,
         };
@@ -195,10 +210,16 @@ pub fn stamp(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
+/// What a run that answers a mark says in [`ANSWERS`]: the marked run, the annotation and the mark's time.
+#[must_use]
+pub fn answer_id(uid: &str, key: &str, mark: &Mark) -> String {
+    format!("{uid} {key} {}", stamp(mark.at))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Phase, RawAnnouncement};
+    use crate::domain::RawAnnouncement;
 
     fn announcement() -> Announcement {
         RawAnnouncement {
@@ -221,6 +242,7 @@ mod tests {
             created: Timestamp::UNIX_EPOCH,
             labels: &labels,
             annotations: &annotations,
+            finalizers: &[],
             state: JobState { suspend: true, ..JobState::default() },
             reason: String::new(),
             started: None,

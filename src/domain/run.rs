@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Announcement, Decision, HostName, Mark, Outcome, Parameters, Verdict};
 
 /// What a run is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// It provisions the host.
@@ -205,6 +205,12 @@ pub struct Run {
     pub check: Option<Mark>,
     /// The ids of its playbooks in ARA.
     pub playbooks: Vec<u64>,
+    /// The mark that it was made from.
+    #[serde(skip)]
+    pub answers: Option<String>,
+    /// Its queue is still to be deleted.
+    #[serde(skip)]
+    pub queue: bool,
     /// The Job is being deleted: it counts as finished.
     pub deleting: bool,
     /// How many pods of it have failed.
@@ -236,6 +242,19 @@ pub struct RunDetails {
     pub announcement: Announcement,
     /// What is applied, once decided.
     pub parameters: Option<Parameters>,
+}
+
+/// The newest provision run of each host, sorted by host name.
+#[must_use]
+pub fn newest_by_host(runs: &[Run]) -> Vec<&Run> {
+    let mut newest = std::collections::BTreeMap::new();
+    for run in runs.iter().filter(|r| r.kind == Kind::Provision) {
+        let slot = newest.entry(&run.host).or_insert(run);
+        if (run.number, run.created) > (slot.number, slot.created) {
+            *slot = run;
+        }
+    }
+    newest.into_values().collect()
 }
 
 /// The part of a run's name that all runs of a host share.

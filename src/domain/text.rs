@@ -55,6 +55,29 @@ pub fn visible(c: char) -> char {
     }
 }
 
+/// A span of time as short as people say it: `12s`, `9m`, `3h`, `3d`.
+#[must_use]
+pub fn short_span(seconds: i64) -> String {
+    match seconds.max(0) {
+        s @ 0..60 => format!("{s}s"),
+        s @ 60..3_600 => format!("{}m", s / 60),
+        s @ 3_600..86_400 => format!("{}h", s / 3_600),
+        s => format!("{}d", s / 86_400),
+    }
+}
+
+/// A duration: `0.8s`, `38s`, `1m 42s`, `2h 05m`.
+#[must_use]
+pub fn duration(milliseconds: u64) -> String {
+    let seconds = milliseconds / 1000;
+    match seconds {
+        0..10 => format!("{}.{}s", seconds, milliseconds % 1000 / 100),
+        10..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h {:02}m", seconds / 3_600, seconds % 3_600 / 60),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +106,14 @@ mod tests {
         for text in ["[red]x[-]", "{ofUfac]>t[898dfs", "漢字", "👩‍❤️‍👨"] {
             assert_eq!(plain(text), text);
         }
+    }
+
+    #[test]
+    fn spans_are_short() {
+        let spans: Vec<_> = [-5, 0, 59, 60, 3_599, 3_600, 86_400].into_iter().map(short_span).collect();
+        assert_eq!(spans, ["0s", "0s", "59s", "1m", "59m", "1h", "1d"]);
+        let durations: Vec<_> = [812, 38_000, 102_000, 7_500_000].into_iter().map(duration).collect();
+        assert_eq!(durations, ["0.8s", "38s", "1m 42s", "2h 05m"]);
     }
 
     #[test]

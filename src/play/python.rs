@@ -22,7 +22,7 @@ use super::progress::Report;
 const REQUIREMENTS: &str = include_str!("../../assets/play/requirements.txt");
 
 /// Raised when an environment made from the same pins must be made again, as how it is made has changed.
-const RECIPE: &str = "1";
+const RECIPE: &str = "2";
 
 /// The file in an environment that says what is where.
 const FACTS: &str = "hostwright.json";

@@ -1,1 +1,113 @@
 //! The HTTP server that new machines call, and the loop that delivers approved runs.
+//!
+//! `run(listener, context, shutdown)` ends when it is told to, after what is under way is done.
+
+mod access;
+mod hook;
+mod listen;
+mod reconcile;
+
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::backend::amqp::{AmqpError, Broker};
+use crate::backend::kube::{JobTemplate, Kube, KubeError, TemplateError};
+use crate::config::{Environment, Permit, ReadOnly, Secret, ServerSettings, Settings};
+
+/// The built-in Job template.
+const JOB: &str = include_str!("../../assets/job.yaml");
+
+/// Everything that a server works with.
+#[derive(Debug)]
+pub struct Context {
+    kube: Kube,
+    permit: Permit,
+    environment: Environment,
+    settings: ServerSettings,
+    template: JobTemplate,
+    broker: Option<Broker>,
+    token: Option<Secret>,
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The settings are read-only, and a server changes things all the time.
+    #[error(transparent)]
+    ReadOnly(#[from] ReadOnly),
+    /// The cluster's settings cannot be used.
+    #[error(transparent)]
+    Kube(#[from] KubeError),
+    /// The broker's settings cannot be used.
+    #[error(transparent)]
+    Amqp(#[from] AmqpError),
+    /// The Job template cannot be used.
+    #[error("{place}: {error}")]
+    Template {
+        /// Where it is.
+        place: String,
+        /// What is wrong.
+        error: TemplateError,
+    },
+    /// A file cannot be read.
+    #[error("cannot read {path}: {error}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+impl Context {
+    /// Makes the back ends' handles and reads template and token. Nothing is sent yet: a back end that is down at start is as
+    /// good as one that goes down later.
+    ///
+    /// # Errors
+    /// When something in the settings cannot be used.
+    pub async fn new(settings: &Settings) -> Result<Self, ServeError> {
+        let read = async |path: &std::path::Path| {
+            tokio::fs::read_to_string(path)
+                .await
+                .map_err(|error| ServeError::File { path: path.display().to_string(), error })
+        };
+        let (place, yaml) = match &settings.job.template {
+            Some(path) => (path.display().to_string(), read(path).await?),
+            None => ("the built-in Job template".to_owned(), JOB.to_owned()),
+        };
+        let template = JobTemplate::parse(&yaml, &settings.job)
+            .map_err(|error| ServeError::Template { place, error })?;
+        let token = match &settings.server.token_file {
+            Some(path) => Some(Secret::new(read(path).await?.trim())),
+            None => None,
+        };
+        Ok(Self {
+            kube: Kube::connect(&settings.environment.kubernetes).await?,
+            permit: settings.permit()?,
+            broker: settings.environment.amqp.as_ref().map(Broker::new).transpose()?,
+            environment: settings.environment.clone(),
+            settings: settings.server.clone(),
+            template,
+            token,
+        })
+    }
+}
+
+/// Serves until `shutdown`, then ends what is under way (bounded by the request time limit) and gives up the Lease.
+pub async fn run(listener: TcpListener, context: Context, shutdown: CancellationToken) {
+    let context = Arc::new(context);
+    let (overview, seen) = tokio::sync::watch::channel(reconcile::Overview::default());
+    let reconcile = tokio::spawn(reconcile::run(Arc::clone(&context), overview, shutdown.clone()));
+    listen::serve(
+        listener,
+        hook::router(Arc::clone(&context), seen),
+        context.settings.request_timeout,
+        shutdown,
+    )
+    .await;
+    if reconcile.await.is_err() {
+        tracing::error!("the delivering loop ended with a panic");
+    }
+}

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use hostwright::backend::amqp::{AmqpError, Broker, Delivery, QueueState, REASON_HEADER, Settled, Taken};
-use hostwright::config::{Amqp, Permit, Secret};
+use hostwright::config::{self, Amqp, Permit, Secret, Sources, Variables};
 use hostwright::domain::{Health, Message, Parameters, ProblemKind, RawAnnouncement};
 use hostwright::play::services::rabbitmq::RabbitMq;
 use lapin::options::{
@@ -22,7 +22,12 @@ const LONG: Duration = Duration::from_secs(60);
 const NAMED_WITHIN: Duration = Duration::from_secs(10);
 
 fn permit() -> Permit {
-    crate::permit::permit()
+    let folder = support::temp();
+    let file = folder.path().join("config.toml");
+    std::fs::write(&file, "[environments.test.policy]\nsource = \"/nowhere\"\n").unwrap();
+    let sources = Sources { file: Some(file), ..Sources::default() };
+    let config = config::load_with(&sources, &Variables::default()).unwrap_or_else(|e| panic!("{e}"));
+    config.settings(None).unwrap_or_else(|e| panic!("{e}")).permit().unwrap()
 }
 
 /// A UID of its own for every run of every test.

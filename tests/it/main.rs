@@ -9,8 +9,16 @@
 )]
 
 mod amqp;
+mod api;
+mod config;
+mod console;
+mod journey;
 mod leash;
-mod permit;
+mod policy;
+mod provision;
 mod proxy;
+mod pty;
+mod runner;
 mod services;
+mod stage;
 mod support;

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, TryLockError};
+use std::fs::{File, Permissions, TryLockError};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -26,6 +27,9 @@ sys.exit(any(u.find_spec(m) is None for m in ('venv', 'ensurepip')))";
 /// Prints where ARA's plugins are.
 const PLUGINS: &str = "import ara.setup, json; from ara.setup.callback_plugins import callback_plugins as c
 from ara.setup.action_plugins import action_plugins as a; print(json.dumps([c, a]))";
+
+/// A Python for Ansible's modules that has their library loaded already; the sample policy uses it where it is.
+const MODULE_PYTHON: &str = include_str!("../../../assets/play/module-python.py");
 
 /// How often a lock that another process holds is tried again.
 const LOCK_TRIED: Duration = Duration::from_millis(200);
@@ -181,6 +185,11 @@ impl Make<'_> {
             said: e.to_string(),
         };
         let (callback_plugins, action_plugins) = serde_json::from_str(&plugins).map_err(wrong)?;
+        let module_python = bin.join("module-python");
+        let text = format!("#!{} -I\n{MODULE_PYTHON}", python.display());
+        std::fs::write(&module_python, text).map_err(|e| file(&module_python, e))?;
+        std::fs::set_permissions(&module_python, Permissions::from_mode(0o755))
+            .map_err(|e| file(&module_python, e))?;
         let interpreter = std::fs::canonicalize(&python).map_err(|e| file(&python, e))?;
         let ansible_playbook = bin.join("ansible-playbook");
         let facts = Python { bin, python, ansible_playbook, callback_plugins, action_plugins, interpreter };

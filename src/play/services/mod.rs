@@ -47,14 +47,14 @@ pub enum ServiceError {
 }
 
 /// Makes a folder that only its owner may enter.
-fn private_folder(service: &'static str, path: &Path) -> Result<(), ServiceError> {
+pub(super) fn private_folder(service: &'static str, path: &Path) -> Result<(), ServiceError> {
     use std::os::unix::fs::DirBuilderExt as _;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|source| ServiceError::File { service, path: path.to_owned(), source })
 }
 
 /// Writes a file that only its owner may read, whole or not at all.
-fn private_file(service: &'static str, path: &Path, text: &str) -> Result<(), ServiceError> {
+pub(super) fn private_file(service: &'static str, path: &Path, text: &str) -> Result<(), ServiceError> {
     let write = || {
         let folder = path.parent().unwrap_or(Path::new("."));
         // A temporary file is made with mode 0600.
@@ -73,7 +73,7 @@ fn free_port(service: &'static str) -> Result<u16, ServiceError> {
 }
 
 /// The port that the service in `folder` had the last time, if nobody else has it now; else a free one, which is remembered.
-fn remembered_port(service: &'static str, folder: &Path) -> Result<u16, ServiceError> {
+pub(super) fn remembered_port(service: &'static str, folder: &Path) -> Result<u16, ServiceError> {
     let path = folder.join("port");
     let remembered = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
     // Binding succeeds beside connections of an earlier start that are still closing, as the service's own will.

@@ -1,0 +1,125 @@
+//! The end of an attempt, in the order that survives a kill at any moment: what ARA recorded and the outcome go on the Job, then
+//! the message is acknowledged. What another pod is to try again puts its message back, and no outcome, which would stop that pod.
+
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::io::AsyncWrite;
+
+use super::details::{Letter, advised};
+use super::log::Log;
+use super::session::Session;
+use super::{End, Failure, recording};
+use crate::backend::kube::{KubeError, KubeErrorKind};
+use crate::domain::{ExitCode, Outcome};
+
+/// How often and how far apart the outcome is tried to be written while the API server does not answer.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_secs(2);
+/// Where Kubernetes looks for a container's last word, unless it was told another place.
+const TERMINATION_LOG: &str = "/dev/termination-log";
+/// Kubernetes keeps this many bytes of it.
+const TERMINATION_LIMIT: usize = 4096;
+
+/// Writes everything down and settles the message. Returns how the attempt really ended.
+pub(super) async fn finish<W: AsyncWrite + Unpin>(
+    session: &Session<'_>,
+    mut end: End,
+    letter: Letter,
+    log: &mut Log<W>,
+) -> End {
+    let playbooks = match recording::playbooks(session).await {
+        Ok(ids) => ids,
+        Err(reason) => {
+            log.say(format!("ARA's ids are not known: {reason}")).await;
+            Vec::new()
+        }
+    };
+    let outcome = (!end.exit.retry_may_mend()).then(|| Outcome {
+        exit: end.exit,
+        at: Timestamp::now(),
+        text: end.line(),
+        counts: end.counts,
+    });
+    if (outcome.is_some() || !playbooks.is_empty())
+        && let Err(error) = write(session, outcome.as_ref(), &playbooks).await
+    {
+        log.say(&error).await;
+        if outcome.is_some() {
+            // Without an outcome the next pod would not know: so let it try, Ansible does nothing twice.
+            let Failure { text, .. } = Failure::kube(&error);
+            end = End {
+                exit: ExitCode::BackEnd,
+                text: format!("{}: {}; but {text}", end.exit.words(), end.text),
+                counts: end.counts,
+            };
+        }
+    }
+    settle(&end, letter, log).await;
+    end
+}
+
+/// Writes on the Job. An API server that does not answer is asked again for a while.
+async fn write(session: &Session<'_>, outcome: Option<&Outcome>, playbooks: &[u64]) -> Result<(), KubeError> {
+    // Told to stop, the pod has no time for another try, nor has it an outcome to lose.
+    let tries = if outcome.is_some() { TRIES } else { 1 };
+    let mut tried = 0;
+    loop {
+        let own = session.own;
+        let written =
+            session.kube.set_outcome(&session.permit, &own.name, &own.uid, outcome, playbooks).await;
+        tried += 1;
+        match written {
+            Err(error) if error.kind == KubeErrorKind::Unreachable && tried < tries => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            other => return other.map(drop),
+        }
+    }
+}
+
+async fn settle<W: AsyncWrite + Unpin>(end: &End, letter: Letter, log: &mut Log<W>) {
+    let Letter::Held(delivery) = letter else { return };
+    let settled =
+        if end.exit.retry_may_mend() { delivery.requeue().await } else { delivery.ack().await.map(drop) };
+    if let Err(error) = settled {
+        // The next pod finds the outcome, or takes the message again.
+        log.say(format!("the message is not settled: {}", advised(&error))).await;
+    }
+}
+
+/// Leaves the reason where the pod's status shows it.
+pub(super) fn leave_word(path: Option<&Path>, end: &End) {
+    let mut text = format!("{}: {}", end.exit.words(), end.line());
+    let limit = (0..=TERMINATION_LIMIT.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    text.truncate(limit.unwrap_or(0));
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).truncate(true);
+    let file = match path {
+        Some(path) => options.create(true).open(path),
+        // Outside a pod there is no such file, and none is made.
+        None => options.open(TERMINATION_LOG),
+    };
+    let written = file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
+    if let Err(error) = written {
+        tracing::debug!(%error, "no termination message");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_fits_into_a_pods_status() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("word");
+        let end = End::from(Failure::new(ExitCode::NoPolicy, "ü漢".repeat(4000)));
+        leave_word(Some(&path), &end);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("no such policy: ü漢") && text.len() <= TERMINATION_LIMIT, "{}", text.len());
+        leave_word(Some(&path), &End::from(Failure::new(ExitCode::Ready, "x")));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "ready: x");
+    }
+}

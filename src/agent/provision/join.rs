@@ -1,0 +1,77 @@
+//! What a host's groups need of the cluster before the playbook starts: a bootstrap token to join with, or the root CA.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::details::Details;
+use super::session::Session;
+use super::{Failure, unless_stopped};
+use crate::domain::{BootstrapToken, ExitCode};
+use crate::ops::{OpError, cluster, tokens};
+
+/// The group whose hosts join the cluster.
+const WORKER: &str = "k8s_worker";
+/// The group whose hosts check the API servers.
+const CONTROLLER: &str = "k8s_controller";
+/// How long a token that is being minted is waited for once the pod is told to stop, so that it can be deleted.
+const MINT_LIMIT: Duration = Duration::from_secs(3);
+
+/// The variables that the groups need. A minted token is put into `token` at once, so that no way out forgets it.
+pub(super) async fn prepare(
+    session: &Session<'_>,
+    details: &Details,
+    token: &mut Option<BootstrapToken>,
+) -> Result<Vec<(&'static str, Value)>, Failure> {
+    let member = |group: &str| details.parameters.groups.iter().any(|g| g == group);
+    let mut variables = Vec::new();
+    if member(WORKER) {
+        let info = unless_stopped(session.shutdown, cluster::join(&session.kube)).await?;
+        let info = info.map_err(|error| Failure::op(&error))?;
+        let minted = token.insert(mint(session).await?);
+        variables.push((
+            "hostwright_join",
+            json!({
+                "token": minted.reveal(),
+                "endpoint": info.endpoint,
+                "ca_hash": info.ca_hash,
+                "ca_cert": info.ca_cert,
+                "cluster_info": info.kubeconfig,
+            }),
+        ));
+    }
+    if member(CONTROLLER) {
+        let pem = unless_stopped(session.shutdown, cluster::root_ca(&session.kube)).await?;
+        variables.push(("hostwright_root_ca", json!(pem.map_err(|error| Failure::op(&error))?)));
+    }
+    Ok(variables)
+}
+
+/// Mints in a task of its own: what is dropped half-way might have created a token that nobody knows of.
+async fn mint(session: &Session<'_>) -> Result<BootstrapToken, Failure> {
+    let (kube, permit) = (session.kube.clone(), session.permit);
+    let (lifetime, signer) = (session.settings.provision.token_lifetime, session.settings.provision.signer);
+    let description = format!("for {}, run {} (hostwright)", session.own.host, session.own.name);
+    let mut minting =
+        tokio::spawn(async move { tokens::mint(&kube, &permit, lifetime, &description, signer).await });
+    tokio::select! {
+        minted = &mut minting => match minted {
+            Ok(Ok(token)) => Ok(token),
+            // Somebody may yet start the signer: that is worth another try.
+            Ok(Err(error @ OpError::Missing(_))) => Err(Failure::new(ExitCode::BackEnd, error)),
+            Ok(Err(error)) => Err(Failure::op(&error)),
+            Err(error) => Err(Failure::new(ExitCode::Internal, format!("cannot mint a token: {error}"))),
+        },
+        () = session.shutdown.cancelled() => {
+            if let Ok(Ok(Ok(token))) = tokio::time::timeout(MINT_LIMIT, minting).await {
+                revoke(session, &token).await.ok();
+            }
+            Err(Failure::interrupted())
+        }
+    }
+}
+
+/// Deletes a token that nobody shall use any more.
+pub(super) async fn revoke(session: &Session<'_>, token: &BootstrapToken) -> Result<(), OpError> {
+    tokens::revoke(&session.kube, &session.permit, token.id()).await
+}

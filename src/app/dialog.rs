@@ -1,0 +1,194 @@
+//! What stands before the screen and has keys of its own: questions, texts, the palette.
+
+use super::document::Document;
+use super::edit::LineEdit;
+use super::effect::RunRef;
+use super::filter::{Filter, Scratch};
+use super::state::State;
+use crate::config::{ACTIONS, Action, ActionInfo};
+
+/// A deed that runs are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Approve.
+    Approve,
+    /// Check first.
+    Check,
+    /// Reject.
+    Reject,
+    /// Run again.
+    Retry,
+    /// Stop.
+    Stop,
+}
+
+impl Verb {
+    /// The action that leads to it.
+    #[must_use]
+    pub fn action(self) -> Action {
+        match self {
+            Self::Approve => Action::Approve,
+            Self::Check => Action::Check,
+            Self::Reject => Action::Reject,
+            Self::Retry => Action::Retry,
+            Self::Stop => Action::Stop,
+        }
+    }
+
+    /// The word at the start of a title.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Approve => "Approve",
+            Self::Check => "Check",
+            Self::Reject => "Reject",
+            Self::Retry => "Retry",
+            Self::Stop => "Stop",
+        }
+    }
+}
+
+/// A run as it was when the operator looked at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// The run.
+    pub run: RunRef,
+    /// The digest of its announcement then.
+    pub digest: String,
+}
+
+/// What is done when a question is answered with yes: the action as a value. The dialog does not know what it confirms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Intent {
+    /// A deed on runs.
+    Do(Verb, Vec<Subject>),
+    /// Leave the console.
+    Quit,
+}
+
+/// One answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Button {
+    /// Its words.
+    pub label: String,
+    /// The key that gives it at once.
+    pub key: char,
+    /// What it does; nothing: cancel.
+    pub intent: Option<Intent>,
+}
+
+/// A word that must be typed first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Typed {
+    /// The word.
+    pub expected: String,
+    /// What was typed so far.
+    pub input: LineEdit,
+}
+
+impl Typed {
+    /// True when the word is there.
+    #[must_use]
+    pub fn matches(&self) -> bool {
+        self.input.text().trim() == self.expected
+    }
+}
+
+/// A question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Confirm {
+    /// What is asked.
+    pub title: String,
+    /// What will be applied.
+    pub fields: Vec<(String, String)>,
+    /// What is to be known.
+    pub notes: Vec<String>,
+    /// What is unusual.
+    pub warnings: Vec<String>,
+    /// The answers; the last is the safe one.
+    pub buttons: Vec<Button>,
+    /// Which has the focus.
+    pub focus: usize,
+    /// The word to type first.
+    pub typed: Option<Typed>,
+    /// The runs it is about, as they were.
+    pub subjects: Vec<Subject>,
+}
+
+impl Confirm {
+    /// A question with a way out, which has the focus.
+    #[must_use]
+    pub fn new(title: String, mut buttons: Vec<Button>, cancel: &str) -> Self {
+        buttons.push(Button { label: cancel.to_owned(), key: 'n', intent: None });
+        let focus = buttons.len() - 1;
+        let (fields, notes, warnings, subjects) = Default::default();
+        Self { title, fields, notes, warnings, buttons, focus, typed: None, subjects }
+    }
+}
+
+/// Which text is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TextKind {
+    /// The keys.
+    Help,
+    /// What happened.
+    Messages,
+    /// Why.
+    Why,
+    /// A host's details, where there is no room beside the table.
+    Details,
+}
+
+/// A text to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextDialog {
+    /// Which.
+    pub kind: TextKind,
+    /// Its title.
+    pub title: String,
+    /// The text.
+    pub doc: Document,
+    /// The first line in the window.
+    pub top: usize,
+    /// What is copied.
+    pub copy: String,
+}
+
+/// All actions, to be found by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Palette {
+    /// What was typed.
+    pub input: LineEdit,
+    /// The row under the cursor.
+    pub at: usize,
+}
+
+/// What stands before the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Dialog {
+    /// A question.
+    Confirm(Box<Confirm>),
+    /// A text.
+    Text(TextDialog),
+    /// All actions.
+    Palette(Palette),
+}
+
+/// The palette's rows: the actions that match, those that count here first.
+#[must_use]
+pub fn palette_rows(state: &State, palette: &Palette) -> Vec<&'static ActionInfo> {
+    let filter = Filter::parse(palette.input.text());
+    let mut scratch = Scratch::default();
+    let scope = state.scope();
+    let mut rows: Vec<_> = ACTIONS
+        .iter()
+        .filter(|row| row.action.in_scope(scope) && row.action != Action::Palette)
+        .filter(|row| filter.matches_text(&format!("{} {}", row.name, row.description), &mut scratch))
+        .collect();
+    // What belongs to this screen first; a name that starts with what was typed before all.
+    let typed = palette.input.text().trim().to_lowercase();
+    rows.sort_by_key(|row| {
+        (!row.name.starts_with(&typed), row.scopes.contains(&crate::config::Scope::Global))
+    });
+    rows
+}

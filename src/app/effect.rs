@@ -1,0 +1,224 @@
+//! The complete list of what the console can do to the world. Effects carry what, never how.
+
+use crate::domain::{HostName, Parameters};
+
+/// Tells one effect from another, and late answers from awaited ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EffectId(pub u64);
+
+/// A run, as effects name it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RunRef {
+    /// The Job's UID: the identity.
+    pub uid: String,
+    /// The Job's name.
+    pub name: String,
+    /// The host, for messages.
+    pub host: HostName,
+}
+
+/// Something for the shell to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Approve a pending run, as it was seen.
+    Approve {
+        /// The id of the answer.
+        id: EffectId,
+        /// Which run.
+        run: RunRef,
+        /// The digest of the announcement that was seen: another one refuses the approval.
+        digest: String,
+        /// What to apply; none: the environment's defaults laid under what the host announced.
+        parameters: Option<Parameters>,
+    },
+    /// Ask for a run in check mode.
+    Check {
+        /// The id of the answer.
+        id: EffectId,
+        /// Which run.
+        run: RunRef,
+        /// The digest of the announcement that was seen.
+        digest: String,
+    },
+    /// Reject a pending run.
+    Reject {
+        /// The id of the answer.
+        id: EffectId,
+        /// Which run.
+        run: RunRef,
+        /// The digest of the announcement that was seen.
+        digest: String,
+    },
+    /// Ask for another run of the same host.
+    Retry {
+        /// The id of the answer.
+        id: EffectId,
+        /// Which run.
+        run: RunRef,
+    },
+    /// Stop a run.
+    Stop {
+        /// The id of the answer.
+        id: EffectId,
+        /// Which run.
+        run: RunRef,
+    },
+    /// Boot another machine in the playground.
+    BootMachine {
+        /// The id of the answer.
+        id: EffectId,
+    },
+    /// Fetch the whole run: [`Answer::Run`](super::Answer::Run).
+    OpenRun {
+        /// The id of the answer.
+        id: EffectId,
+        /// Which run.
+        run: RunRef,
+    },
+    /// Fetch one result: [`Answer::Result`](super::Answer::Result).
+    FetchResult {
+        /// The id of the answer.
+        id: EffectId,
+        /// The UID of its run.
+        run: String,
+        /// ARA's id of it.
+        result: u64,
+    },
+    /// Send the log and the results of this run from now on, from their beginning, in place of any other's.
+    Follow {
+        /// Which run.
+        run: RunRef,
+    },
+    /// Stop sending them.
+    Unfollow {
+        /// The run's UID.
+        run: String,
+    },
+    /// Put this text into the clipboard, exactly; the answer says how it went.
+    Copy {
+        /// The id of the answer.
+        id: EffectId,
+        /// The text.
+        text: String,
+    },
+    /// Try to cancel an effect; its answer comes as always.
+    Cancel(EffectId),
+    /// Keep one line in the log file.
+    WriteLog(String),
+    /// Draw everything again.
+    Redraw,
+    /// Give the terminal back and stop the process, as Ctrl-Z does.
+    Suspend,
+    /// End the console.
+    Quit,
+}
+
+impl Effect {
+    /// The id under which its answer comes.
+    #[must_use]
+    pub fn id(&self) -> Option<EffectId> {
+        match self {
+            Self::Approve { id, .. }
+            | Self::Check { id, .. }
+            | Self::Reject { id, .. }
+            | Self::Retry { id, .. }
+            | Self::Stop { id, .. }
+            | Self::BootMachine { id }
+            | Self::OpenRun { id, .. }
+            | Self::FetchResult { id, .. }
+            | Self::Copy { id, .. } => Some(*id),
+            Self::Follow { .. }
+            | Self::Unfollow { .. }
+            | Self::Cancel(_)
+            | Self::WriteLog(_)
+            | Self::Redraw
+            | Self::Suspend
+            | Self::Quit => None,
+        }
+    }
+
+    /// True when it changes something outside the console: never sent in read-only mode.
+    #[must_use]
+    pub fn changes(&self) -> bool {
+        match self {
+            Self::Approve { .. }
+            | Self::Check { .. }
+            | Self::Reject { .. }
+            | Self::Retry { .. }
+            | Self::Stop { .. }
+            | Self::BootMachine { .. } => true,
+            Self::OpenRun { .. }
+            | Self::FetchResult { .. }
+            | Self::Follow { .. }
+            | Self::Unfollow { .. }
+            | Self::Copy { .. }
+            | Self::Cancel(_)
+            | Self::WriteLog(_)
+            | Self::Redraw
+            | Self::Suspend
+            | Self::Quit => false,
+        }
+    }
+
+    /// What it does, as the start of a sentence in the making: `approving web-7.example.org`.
+    #[must_use]
+    pub fn doing(&self) -> String {
+        match self {
+            Self::Approve { run, .. } => format!("approving {}", run.host),
+            Self::Check { run, .. } => format!("asking for a check of {}", run.host),
+            Self::Reject { run, .. } => format!("rejecting {}", run.host),
+            Self::Retry { run, .. } => format!("asking for another run of {}", run.host),
+            Self::Stop { run, .. } => format!("stopping {}", run.name),
+            Self::BootMachine { .. } => "booting a machine".to_owned(),
+            Self::OpenRun { run, .. } => format!("fetching {}", run.name),
+            Self::FetchResult { .. } => "fetching the result".to_owned(),
+            Self::Follow { run } => format!("following {}", run.name),
+            Self::Unfollow { .. } => "leaving the run".to_owned(),
+            Self::Copy { .. } => "copying".to_owned(),
+            Self::Cancel(_) => "cancelling".to_owned(),
+            Self::WriteLog(_) => "writing the log".to_owned(),
+            Self::Redraw => "redrawing".to_owned(),
+            Self::Suspend => "suspending".to_owned(),
+            Self::Quit => "quitting".to_owned(),
+        }
+    }
+
+    /// The UID of the run that it is for.
+    #[must_use]
+    pub fn run(&self) -> Option<&str> {
+        match self {
+            Self::Approve { run, .. }
+            | Self::Check { run, .. }
+            | Self::Reject { run, .. }
+            | Self::Retry { run, .. }
+            | Self::Stop { run, .. }
+            | Self::OpenRun { run, .. }
+            | Self::Follow { run } => Some(&run.uid),
+            Self::FetchResult { run, .. } | Self::Unfollow { run } => Some(run),
+            Self::BootMachine { .. }
+            | Self::Copy { .. }
+            | Self::Cancel(_)
+            | Self::WriteLog(_)
+            | Self::Redraw
+            | Self::Suspend
+            | Self::Quit => None,
+        }
+    }
+
+    /// The same with another id: what two effects must be equal in to be the same.
+    pub(super) fn with_id(mut self, new: EffectId) -> Self {
+        match &mut self {
+            Self::Approve { id, .. }
+            | Self::Check { id, .. }
+            | Self::Reject { id, .. }
+            | Self::Retry { id, .. }
+            | Self::Stop { id, .. }
+            | Self::BootMachine { id }
+            | Self::OpenRun { id, .. }
+            | Self::FetchResult { id, .. }
+            | Self::Copy { id, .. } => *id = new,
+            _ => {}
+        }
+        self
+    }
+}

@@ -1,0 +1,277 @@
+//! Filters as operators type them: words that match fuzzily, `!word` for its opposite, `field:value` for the columns.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use nucleo_matcher::pattern::{Atom, AtomKind, CaseMatching, Normalization};
+use nucleo_matcher::{Config, Matcher, Utf32Str};
+
+use super::time;
+use crate::domain::{Phase, Run};
+
+/// The fields that a filter can name.
+const FIELDS: [&str; 7] = ["phase", "group", "age", "host", "address", "kind", "by"];
+
+/// A filter, parsed.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    text: String,
+    terms: Vec<Term>,
+    problem: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+struct Term {
+    inverted: bool,
+    test: Test,
+}
+
+#[derive(Debug, Clone)]
+enum Test {
+    Fuzzy(Box<Atom>),
+    Word(String),
+    Phase(Vec<Phase>),
+    Group(String),
+    Host(String),
+    Address(String),
+    Kind(String),
+    By(String),
+    Younger(i64),
+    Older(i64),
+}
+
+/// What fuzzy matching works in: made once, used for every row.
+pub struct Scratch {
+    matcher: Matcher,
+    characters: Vec<char>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self { matcher: Matcher::new(Config::DEFAULT), characters: Vec::new() }
+    }
+}
+
+impl fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Scratch")
+    }
+}
+
+impl Filter {
+    /// Reads what was typed. What cannot be understood is in [`Filter::problem`] and filters nothing.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let mut filter = Self { text: text.trim().to_owned(), ..Self::default() };
+        for word in text.split_whitespace() {
+            let (inverted, word) = word.strip_prefix('!').map_or((false, word), |rest| (true, rest));
+            if word.is_empty() {
+                continue;
+            }
+            match test(word, inverted) {
+                Ok(Some(test)) => filter.terms.push(Term { inverted, test }),
+                Ok(None) => {}
+                Err(problem) => filter.problem = Some(problem),
+            }
+        }
+        filter
+    }
+
+    /// What was typed, without the spaces around it.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// True when it lets everything pass.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
+    /// What could not be understood.
+    #[must_use]
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    /// True when time alone changes what passes.
+    #[must_use]
+    pub fn ages(&self) -> bool {
+        self.terms.iter().any(|t| matches!(t.test, Test::Younger(_) | Test::Older(_)))
+    }
+
+    /// Whether a run passes.
+    pub fn matches(&self, run: &Run, now: Timestamp, scratch: &mut Scratch) -> bool {
+        self.terms.iter().all(|term| term.test.holds(run, now, scratch) != term.inverted)
+    }
+
+    /// Whether a plain text passes; fields do not count.
+    pub fn matches_text(&self, text: &str, scratch: &mut Scratch) -> bool {
+        self.terms.iter().all(|term| match &term.test {
+            Test::Fuzzy(atom) => scratch.score(atom, text).is_some() != term.inverted,
+            Test::Word(word) => contains(text, word) != term.inverted,
+            _ => true,
+        })
+    }
+
+    /// Which characters of a host's name made it pass, in order: to be shown.
+    #[must_use]
+    pub fn matched(&self, name: &str, scratch: &mut Scratch) -> Vec<u32> {
+        let mut found = Vec::new();
+        for term in self.terms.iter().filter(|t| !t.inverted) {
+            if let Test::Fuzzy(atom) = &term.test {
+                let text = Utf32Str::new(name, &mut scratch.characters);
+                atom.indices(text, &mut scratch.matcher, &mut found);
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
+impl Scratch {
+    fn score(&mut self, atom: &Atom, text: &str) -> Option<u16> {
+        let text = Utf32Str::new(text, &mut self.characters);
+        atom.score(text, &mut self.matcher)
+    }
+}
+
+fn test(word: &str, inverted: bool) -> Result<Option<Test>, String> {
+    let Some((field, value)) = word.split_once(':') else {
+        return Ok(Some(if inverted {
+            // The opposite of a fuzzy match would hide nearly everything; people mean the word.
+            Test::Word(word.to_lowercase())
+        } else {
+            let (case, normal) = (CaseMatching::Ignore, Normalization::Smart);
+            Test::Fuzzy(Box::new(Atom::new(word, case, normal, AtomKind::Fuzzy, false)))
+        }));
+    };
+    let lower = value.to_lowercase();
+    if value.is_empty() {
+        // Still being typed.
+        return if FIELDS.contains(&field) { Ok(None) } else { Err(unknown_field(field)) };
+    }
+    match field {
+        "phase" => {
+            let phases: Vec<Phase> = Phase::ALL
+                .into_iter()
+                .filter(|p| lower.split(',').any(|part| !part.is_empty() && p.as_str().starts_with(part)))
+                .collect();
+            if phases.is_empty() {
+                Err(format!("there is no phase {value}"))
+            } else {
+                Ok(Some(Test::Phase(phases)))
+            }
+        }
+        "group" => Ok(Some(Test::Group(lower))),
+        "host" => Ok(Some(Test::Host(lower))),
+        "address" => Ok(Some(Test::Address(lower))),
+        "kind" => Ok(Some(Test::Kind(lower))),
+        "by" => Ok(Some(Test::By(lower))),
+        "age" => age(value).map(Some),
+        _ => Err(unknown_field(field)),
+    }
+}
+
+fn age(value: &str) -> Result<Test, String> {
+    let (older, text) = match value.strip_prefix('>') {
+        Some(rest) => (true, rest),
+        None => (false, value.strip_prefix('<').unwrap_or(value)),
+    };
+    if text.is_empty() {
+        return Ok(Test::Older(0));
+    }
+    match time::parse_seconds(text) {
+        Some(seconds) if older => Ok(Test::Older(seconds)),
+        Some(seconds) => Ok(Test::Younger(seconds)),
+        None => Err(format!("{text} is no age: write 30s, 5m, 2h or 3d")),
+    }
+}
+
+fn unknown_field(field: &str) -> String {
+    format!("there is no field {field}: {}", FIELDS.join(", "))
+}
+
+fn contains(text: &str, lower: &str) -> bool {
+    text.to_lowercase().contains(lower)
+}
+
+impl Test {
+    fn holds(&self, run: &Run, now: Timestamp, scratch: &mut Scratch) -> bool {
+        match self {
+            Self::Fuzzy(atom) => scratch.score(atom, run.host.as_str()).is_some(),
+            Self::Word(word) => {
+                contains(run.host.as_str(), word) || run.groups.iter().any(|g| contains(g, word))
+            }
+            Self::Phase(phases) => phases.contains(&run.phase),
+            Self::Group(word) => run.groups.iter().any(|g| contains(g, word)),
+            Self::Host(word) => run.host.as_str().contains(word),
+            Self::Address(word) => run.address.is_some_and(|a| a.to_string().starts_with(word)),
+            Self::Kind(word) => run.kind.as_str().starts_with(word),
+            Self::By(word) => run.decision.as_ref().is_some_and(|d| contains(&d.by, word)),
+            Self::Younger(seconds) => time::seconds_between(run.created, now) < *seconds,
+            Self::Older(seconds) => time::seconds_between(run.created, now) >= *seconds,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::sample;
+
+    fn passes(filter: &str, run: &Run) -> bool {
+        let filter = Filter::parse(filter);
+        assert_eq!(filter.problem(), None);
+        filter.matches(run, sample::now(), &mut Scratch::default())
+    }
+
+    #[test]
+    fn words_match_fuzzily_and_their_opposite_exactly() {
+        let run = sample::run("web-9.lan.example.org", Phase::Failed);
+        assert!(passes("w9", &run) && passes("WEB org", &run) && passes("", &run));
+        assert!(!passes("xyz", &run));
+        assert!(passes("!w9", &run) && !passes("!web", &run) && passes("!db !nas", &run));
+    }
+
+    #[test]
+    fn fields_ask_for_columns() {
+        let mut run = sample::run("web-9.lan.example.org", Phase::Failed);
+        run.groups = vec!["k8s_worker".into()];
+        run.created = sample::now() - jiff::SignedDuration::from_mins(30);
+        for yes in [
+            "phase:failed",
+            "phase:fail",
+            "!phase:ready",
+            "phase:ready,failed",
+            "group:worker",
+            "age:<1h",
+            "age:>10m",
+            "age:1h",
+        ] {
+            assert!(passes(yes, &run), "{yes}");
+        }
+        for no in ["phase:ready", "group:web", "age:>1h", "age:<10m", "!phase:failed", "kind:check", "by:ann"]
+        {
+            assert!(!passes(no, &run), "{no}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_said() {
+        for (text, part) in
+            [("colour:red", "no field colour"), ("phase:odd", "no phase odd"), ("age:soon", "no age")]
+        {
+            assert!(Filter::parse(text).problem().unwrap().contains(part), "{text}");
+        }
+        assert!(Filter::parse("phase:").is_empty() && Filter::parse("phase:").problem().is_none());
+        assert!(Filter::parse("age:<").problem().is_none());
+    }
+
+    #[test]
+    fn the_characters_that_matched_are_known() {
+        assert_eq!(Filter::parse("w9").matched("web-9.lan", &mut Scratch::default()), [0, 4]);
+    }
+}

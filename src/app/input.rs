@@ -1,0 +1,308 @@
+//! Keys and pasted text: what is in front gets them first.
+
+use super::dialog::{Confirm, Dialog, Intent, Palette, TextDialog, palette_rows};
+use super::document::END;
+use super::edit::{Edited, LineEdit};
+use super::effect::{Effect, EffectId};
+use super::screens::Screen;
+use super::state::{Level, Seen, State};
+use super::table::Move;
+use super::{act, flight, open, update};
+use crate::config::{Action, Code, Found, Key};
+
+/// A key was pressed.
+pub(super) fn key(state: &mut State, seen: &Seen, key: Key) {
+    take_over(state, seen);
+    if is_interrupt(state, key) {
+        state.chord.clear();
+        interrupt(state);
+        return;
+    }
+    if !state.dialogs.is_empty() {
+        dialog_key(state, seen, key);
+    } else if typing(state).is_some() {
+        line_key(state, seen, key);
+    } else {
+        screen_key(state, seen, key);
+    }
+}
+
+/// What the last frame showed is where moves start from.
+fn take_over(state: &mut State, seen: &Seen) {
+    if let Some(table) = state.table_mut() {
+        table.seen(seen.list.top);
+    }
+    if let Some(run) = &mut state.run {
+        run.seen(seen.tasks.top);
+        if run.result_top == END {
+            run.result_top = seen.result.top;
+        }
+        if run.follow {
+            run.log_top = seen.log.top as u64;
+        }
+    }
+}
+
+fn is_interrupt(state: &State, key: Key) -> bool {
+    state.keymap.find(state.scope(), &[key]) == Found::Action(Action::Interrupt)
+}
+
+/// Ctrl-C: closes or cancels what is open, then asks to quit.
+pub(super) fn interrupt(state: &mut State) {
+    state.touch();
+    if let Some(dialog) = state.dialogs.pop() {
+        // Pressed again in the question whether to quit it is an answer.
+        if matches!(&dialog, Dialog::Confirm(c) if c.buttons.iter().any(|b| b.intent == Some(Intent::Quit))) {
+            state.outbox.push(Effect::Quit);
+        }
+        return;
+    }
+    if end_typing(state, false) || flight::cancel_all(state) {
+        return;
+    }
+    open::ask_quit(state);
+}
+
+/// Text was pasted: it goes where text is typed, and nowhere else.
+pub(super) fn paste(state: &mut State, text: &str) {
+    match state.dialogs.last_mut() {
+        Some(Dialog::Confirm(confirm)) => {
+            if let Some(typed) = &mut confirm.typed {
+                typed.input.insert(text);
+            }
+        }
+        Some(Dialog::Palette(palette)) => {
+            palette.input.insert(text);
+            palette.at = 0;
+        }
+        Some(Dialog::Text(_)) => {}
+        None => {
+            if let Some(line) = typing(state) {
+                line.insert(text);
+                typed(state);
+            } else {
+                state.show(Level::Warning, "pasted text was not taken for keys: / starts a filter");
+            }
+        }
+    }
+    state.touch();
+}
+
+/// The line that is being typed on the screen itself: a filter or a search.
+fn typing(state: &mut State) -> Option<&mut LineEdit> {
+    match state.screen {
+        Screen::Hosts | Screen::Runs => state.table_mut()?.input.as_mut(),
+        Screen::Run => state.run.as_mut()?.search.input.as_mut(),
+    }
+}
+
+/// Ends typing. Returns whether anything was being typed.
+fn end_typing(state: &mut State, keep: bool) -> bool {
+    if typing(state).is_none() {
+        return false;
+    }
+    state.touch();
+    if let Some(table) = state.table_mut() {
+        table.end_filter(keep);
+        update::rest(state);
+    } else if let Some(run) = &mut state.run
+        && let Some(line) = run.search.input.take()
+        && keep
+    {
+        run.search.needle = line.text().to_owned();
+        (run.search.result_hit, run.search.log_hit) = (None, None);
+        act::search(state, false);
+    }
+    true
+}
+
+/// The text that is being typed is another one.
+fn typed(state: &mut State) {
+    if let Some(table) = state.table_mut()
+        && let Some(text) = table.input.as_ref().map(|line| line.text().to_owned())
+    {
+        table.set_filter(&text);
+        update::rest(state);
+    }
+}
+
+fn line_key(state: &mut State, seen: &Seen, key: Key) {
+    match key.code {
+        Code::Enter => {
+            end_typing(state, true);
+        }
+        Code::Esc => {
+            end_typing(state, false);
+        }
+        // The rows can be looked through while the filter is typed.
+        Code::Up | Code::Down | Code::PageUp | Code::PageDown if state.screen != Screen::Run => {
+            screen_key(state, seen, key);
+        }
+        _ => {
+            let edited = typing(state).map(|line| line.key(key));
+            if edited == Some(Edited::Changed) {
+                typed(state);
+            }
+        }
+    }
+    state.touch();
+}
+
+fn screen_key(state: &mut State, seen: &Seen, key: Key) {
+    state.chord.push(key);
+    match state.keymap.find(state.scope(), &state.chord) {
+        Found::Action(action) => {
+            state.chord.clear();
+            act::act(state, seen, action);
+        }
+        Found::Prefix => state.touch(),
+        Found::Nothing => {
+            let chord = state.chord.len() > 1;
+            state.chord.clear();
+            if chord {
+                state.touch();
+            }
+        }
+    }
+}
+
+fn dialog_key(state: &mut State, seen: &Seen, key: Key) {
+    state.touch();
+    let Some(mut dialog) = state.dialogs.pop() else { return };
+    let stays = match &mut dialog {
+        Dialog::Confirm(confirm) => confirm_key(state, confirm, key),
+        Dialog::Text(text) => text_key(state, seen, text, key),
+        Dialog::Palette(palette) => palette_key(state, seen, palette, key),
+    };
+    if stays {
+        state.dialogs.push(dialog);
+    }
+}
+
+/// Returns whether the question stays.
+fn confirm_key(state: &mut State, confirm: &mut Confirm, key: Key) -> bool {
+    let count = confirm.buttons.len().max(1);
+    match key.code {
+        Code::Esc => return false,
+        Code::Tab if key.shift => confirm.focus = (confirm.focus + count - 1) % count,
+        Code::Tab => confirm.focus = (confirm.focus + 1) % count,
+        Code::Left | Code::Up if confirm.typed.is_none() => confirm.focus = confirm.focus.saturating_sub(1),
+        Code::Right | Code::Down if confirm.typed.is_none() => {
+            confirm.focus = (confirm.focus + 1).min(count - 1)
+        }
+        Code::Enter => return press(state, confirm, confirm.focus),
+        _ => {
+            if let Some(typed) = &mut confirm.typed {
+                typed.input.key(key);
+                // Once the word is there the answer that it is for gets the focus; Enter presses it.
+                confirm.focus = if typed.matches() { 0 } else { count - 1 };
+                return true;
+            }
+            let pressed = key.text().and_then(|c| confirm.buttons.iter().position(|b| b.key == c));
+            return pressed.is_none_or(|at| press(state, confirm, at));
+        }
+    }
+    true
+}
+
+/// An answer is given. Returns whether the question stays.
+fn press(state: &mut State, confirm: &Confirm, at: usize) -> bool {
+    let Some(intent) = confirm.buttons.get(at).and_then(|b| b.intent.clone()) else { return false };
+    if let Some(typed) = &confirm.typed
+        && !typed.matches()
+    {
+        state.show(Level::Warning, format!("type {} first", typed.expected));
+        return true;
+    }
+    match intent {
+        Intent::Quit => state.outbox.push(Effect::Quit),
+        Intent::Do(verb, subjects) => {
+            if let Some(changed) = subjects.iter().find(|s| outdated(state, s)) {
+                let host = &changed.run.host;
+                let text = format!("{host} changed while you looked: nothing was done");
+                state.say(Level::Error, text, "Look at it again, then decide.");
+                return false;
+            }
+            flight::perform(state, verb, subjects);
+        }
+    }
+    false
+}
+
+/// True when a run is not what the operator looked at any more.
+pub(super) fn outdated(state: &State, subject: &super::dialog::Subject) -> bool {
+    state.store.run(&subject.run.uid).is_none_or(|run| run.digest != subject.digest)
+}
+
+fn text_key(state: &mut State, seen: &Seen, text: &mut TextDialog, key: Key) -> bool {
+    text.top = seen.dialog.top;
+    let page = seen.dialog.page.max(1);
+    let Found::Action(action) = state.keymap.find(state.scope(), &[key]) else {
+        return !matches!(key.code, Code::Enter);
+    };
+    match action {
+        Action::Back
+        | Action::Quit
+        | Action::Help
+        | Action::Why
+        | Action::Messages
+        | Action::Open
+        | Action::Details => {
+            return false;
+        }
+        Action::Down => text.top = text.top.saturating_add(1),
+        Action::Up => text.top = text.top.saturating_sub(1),
+        Action::HalfDown => text.top = text.top.saturating_add(page / 2),
+        Action::HalfUp => text.top = text.top.saturating_sub(page / 2),
+        Action::PageDown => text.top = text.top.saturating_add(page),
+        Action::PageUp => text.top = text.top.saturating_sub(page),
+        Action::Top => text.top = 0,
+        Action::Bottom => text.top = END,
+        Action::Copy if !text.copy.is_empty() => {
+            flight::start(state, Effect::Copy { id: EffectId(0), text: text.copy.clone() });
+        }
+        Action::Redraw | Action::Suspend => act::act(state, seen, action),
+        _ => {}
+    }
+    true
+}
+
+fn palette_key(state: &mut State, seen: &Seen, palette: &mut Palette, key: Key) -> bool {
+    let rows = palette_rows(state, palette);
+    let last = rows.len().saturating_sub(1);
+    match (key.code, key.ctrl) {
+        (Code::Esc, _) => return false,
+        (Code::Down | Code::Tab, _) | (Code::Char('n'), true) => palette.at = (palette.at + 1).min(last),
+        (Code::Up, _) | (Code::Char('p'), true) => palette.at = palette.at.saturating_sub(1),
+        (Code::PageDown, _) => palette.at = (palette.at + seen.dialog.page).min(last),
+        (Code::PageUp, _) => palette.at = palette.at.saturating_sub(seen.dialog.page),
+        (Code::Enter, _) => {
+            if let Some(row) = rows.get(palette.at) {
+                act::act(state, seen, row.action);
+            }
+            return false;
+        }
+        _ => {
+            if palette.input.key(key) == Edited::Changed {
+                palette.at = 0;
+            }
+        }
+    }
+    true
+}
+
+/// Where a move goes, for the actions that move.
+pub(super) fn movement(action: Action, page: usize) -> Option<Move> {
+    let rows = |n: usize| isize::try_from(n.max(1)).unwrap_or(isize::MAX);
+    Some(match action {
+        Action::Down => Move::By(1),
+        Action::Up => Move::By(-1),
+        Action::HalfDown => Move::By(rows(page / 2)),
+        Action::HalfUp => Move::By(-rows(page / 2)),
+        Action::PageDown => Move::By(rows(page)),
+        Action::PageUp => Move::By(-rows(page)),
+        Action::Top => Move::First,
+        Action::Bottom => Move::Last,
+        _ => return None,
+    })
+}

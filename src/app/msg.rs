@@ -1,0 +1,116 @@
+//! What the world tells the console.
+
+use jiff::Timestamp;
+
+use super::EffectId;
+use crate::config::Key;
+use crate::domain::results::{ResultDetails, RunResults};
+use crate::domain::{BackEnd, Health, Problem, Run, RunDetails};
+
+/// One thing that happened outside [`State`](super::State).
+#[derive(Debug, Clone)]
+pub enum Msg {
+    /// A key was pressed.
+    Key(Key),
+    /// Text was pasted: never taken for keys.
+    Paste(String),
+    /// The terminal has this size now.
+    Resize {
+        /// Columns.
+        width: u16,
+        /// Rows.
+        height: u16,
+    },
+    /// The terminal got the focus, or lost it.
+    Focus(bool),
+    /// The time that [`Seen::wake`](super::Seen::wake) asked for came.
+    Wake,
+    /// News of runs.
+    Runs(RunsMsg),
+    /// How a back end fares.
+    Health(BackEnd, Health),
+    /// News of the pod log that [`Effect::Follow`](super::Effect::Follow) asked for.
+    Log {
+        /// The run's UID.
+        run: String,
+        /// What came.
+        event: LogEvent,
+    },
+    /// What ARA has of the run that [`Effect::Follow`](super::Effect::Follow) asked for.
+    Results {
+        /// The run's UID.
+        run: String,
+        /// All of it, or why it cannot be had.
+        results: Result<Box<RunResults>, Problem>,
+        /// No more will come: the run is over and ARA has closed its playbooks.
+        complete: bool,
+    },
+    /// The end of an effect with an id. The shell sends exactly one for each of them, also for those that were cancelled.
+    Answer {
+        /// Which effect.
+        id: EffectId,
+        /// How it ended.
+        result: Result<Answer, Problem>,
+    },
+    /// An effect is under way.
+    Progress {
+        /// Which.
+        id: EffectId,
+        /// How far, in a few words.
+        text: String,
+    },
+    /// A background task panicked: shown, never fatal.
+    Crashed(String),
+    /// SIGINT: as if Ctrl-C had been pressed.
+    Interrupt,
+    /// SIGTERM or SIGHUP: no questions.
+    Quit,
+}
+
+/// News of runs, in the order in which the watch brings them.
+#[derive(Debug, Clone)]
+pub enum RunsMsg {
+    /// A list begins: what is known stays on screen, as stale, until it ends.
+    Reset,
+    /// Runs of a list, or runs that changed.
+    Batch(Vec<Run>),
+    /// The list is complete: what it did not bring is gone.
+    Listed,
+    /// These runs (by UID) are gone.
+    Removed(Vec<String>),
+}
+
+/// One line of a log, as the pod wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLine {
+    /// When the kubelet got it, if asked for.
+    pub at: Option<Timestamp>,
+    /// The line without its newline; any bytes.
+    pub bytes: Box<[u8]>,
+}
+
+/// News of one run's log.
+#[derive(Debug, Clone)]
+pub enum LogEvent {
+    /// More lines, in order.
+    Lines(Vec<LogLine>),
+    /// There is no pod yet, or it does not run: the reason in a few words.
+    Waiting(String),
+    /// The lines that follow are those of another pod: this attempt, from 1.
+    Attempt(u32),
+    /// The pod ended; no more lines.
+    Ended,
+    /// The log cannot be read.
+    Problem(Problem),
+}
+
+/// What an effect brought.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// It is done; one line for the operator ("approved web-7.example.org"), or nothing to say.
+    Done(String),
+    /// [`Effect::OpenRun`](super::Effect::OpenRun).
+    Run(Box<RunDetails>),
+    /// [`Effect::FetchResult`](super::Effect::FetchResult).
+    Result(Box<ResultDetails>),
+}

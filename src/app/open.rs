@@ -1,0 +1,342 @@
+//! Opening things: runs, questions, texts.
+
+use super::describe;
+use super::dialog::{Button, Confirm, Dialog, Intent, Subject, TextDialog, TextKind, Typed, Verb};
+use super::document::{Document, LineKind};
+use super::effect::{Effect, EffectId, RunRef};
+use super::flight;
+use super::permit;
+use super::screens::Screen;
+use super::screens::run::RunScreen;
+use super::state::{Level, State};
+use crate::config::{ACTIONS, Risk, Scope};
+use crate::domain::Run;
+
+/// So many hosts are named in a question about several.
+const NAMED: usize = 8;
+
+/// How an effect names a run.
+pub(super) fn run_ref(run: &Run) -> RunRef {
+    RunRef { uid: run.uid.clone(), name: run.name.clone(), host: run.host.clone() }
+}
+
+/// Another screen, with the way back.
+pub(super) fn go(state: &mut State, screen: Screen) {
+    if state.screen == screen {
+        return;
+    }
+    if state.screen == Screen::Run {
+        leave_run(state);
+    }
+    state.stack.retain(|s| *s != screen);
+    state.stack.push(state.screen);
+    enter(state, screen);
+}
+
+/// The screen before this one. Returns whether there was one.
+pub(super) fn back(state: &mut State) -> bool {
+    let Some(screen) = state.stack.pop() else { return false };
+    if state.screen == Screen::Run {
+        leave_run(state);
+    }
+    let screen = if screen == Screen::Run && state.run.is_none() { Screen::Hosts } else { screen };
+    enter(state, screen);
+    true
+}
+
+fn enter(state: &mut State, screen: Screen) {
+    state.screen = screen;
+    if let Some(table) = state.table_mut() {
+        table.rearrange();
+    }
+    state.touch();
+}
+
+fn leave_run(state: &mut State) {
+    state.stack.retain(|s| *s != Screen::Run);
+    if let Some(run) = state.run.take() {
+        state.store.forget_log(&run.uid);
+        flight::start(state, Effect::Unfollow { run: run.uid });
+    }
+    state.touch();
+}
+
+/// Opens a run: follows its log and results, fetches the whole of it.
+pub(super) fn open_run(state: &mut State, uid: &str) {
+    let Some(run) = state.store.run(uid).map(run_ref) else { return };
+    if state.screen == Screen::Run {
+        return;
+    }
+    state.store.forget_log(&run.uid);
+    state.run = Some(RunScreen::new(run.uid.clone()));
+    let from = state.screen;
+    enter(state, Screen::Run);
+    state.stack.push(from);
+    fetch_details(state, uid);
+    flight::start(state, Effect::Follow { run });
+}
+
+/// Fetches the whole run unless it is known as it is.
+pub(super) fn fetch_details(state: &mut State, uid: &str) {
+    let Some(run) = state.store.run(uid) else { return };
+    let known = state.store.details(uid);
+    if known.is_some_and(|d| d.run.digest == run.digest && d.run.decision == run.decision) {
+        return;
+    }
+    let run = run_ref(run);
+    flight::start(state, Effect::OpenRun { id: EffectId(0), run });
+}
+
+/// Asks before a deed on runs, or does it at once when it has no risk. What cannot be done is said.
+pub(super) fn ask(state: &mut State, verb: Verb, uids: &[String]) {
+    let mut subjects = Vec::new();
+    let mut refused = Vec::new();
+    for uid in uids {
+        let Some(run) = state.store.run(uid) else { continue };
+        match permit::refusal(state, verb, run) {
+            Some(reason) => refused.push((uid.clone(), reason)),
+            None => {
+                let run = permit::addressed(state, verb, run);
+                subjects.push(Subject { run: run_ref(run), digest: run.digest.clone() });
+            }
+        }
+    }
+    if subjects.is_empty() {
+        let reason = match refused.into_iter().next() {
+            Some((_, reason)) => reason,
+            None => "it is gone meanwhile".to_owned(),
+        };
+        state.say(Level::Warning, reason, "");
+        return;
+    }
+    if verb.action().info().risk == Risk::None {
+        flight::perform(state, verb, subjects);
+        return;
+    }
+    let left_out = refused.len();
+    let dialog = question(state, verb, subjects, left_out);
+    state.dialogs.push(Dialog::Confirm(Box::new(dialog)));
+    state.touch();
+}
+
+fn question(state: &State, verb: Verb, subjects: Vec<Subject>, left_out: usize) -> Confirm {
+    let label = verb.action().info().label.to_owned();
+    let key = if verb == Verb::Check { 'c' } else { 'y' };
+    let mut buttons = vec![Button { label, key, intent: Some(Intent::Do(verb, subjects.clone())) }];
+    if verb == Verb::Approve {
+        let check = Intent::Do(Verb::Check, subjects.clone());
+        buttons.insert(0, Button { label: "check first".to_owned(), key: 'c', intent: Some(check) });
+    }
+    let what = match subjects.as_slice() {
+        [one] if verb == Verb::Stop => one.run.name.clone(),
+        [one] => one.run.host.to_string(),
+        several => format!("{} hosts", several.len()),
+    };
+    let mut confirm = Confirm::new(format!("{} {what}", verb.title()), buttons, "cancel");
+    match subjects.as_slice() {
+        [one] => describe_one(state, verb, one, &mut confirm),
+        several => describe_several(state, verb, several, &mut confirm),
+    }
+    if left_out > 0 {
+        confirm.notes.push(format!("{left_out} of the marked rows cannot be: they are left out."));
+    }
+    if verb.action().info().risk == Risk::Typed && state.environment.guarded {
+        let expected = state.environment.name.clone();
+        confirm.typed = Some(Typed { expected, input: super::edit::LineEdit::default() });
+    }
+    confirm.subjects = subjects;
+    confirm
+}
+
+fn describe_one(state: &State, verb: Verb, subject: &Subject, confirm: &mut Confirm) {
+    let environment = &state.environment;
+    let Some(run) = state.store.run(&subject.run.uid) else { return };
+    let none = "none".to_owned();
+    match verb {
+        Verb::Approve => {
+            confirm.fields = vec![
+                ("playbook".to_owned(), environment.playbook.clone()),
+                ("branch".to_owned(), branch(state, run)),
+                (
+                    "groups".to_owned(),
+                    if run.groups.is_empty() { none.clone() } else { run.groups.join(" ") },
+                ),
+                ("address".to_owned(), run.address.map_or(none, |a| a.to_string())),
+            ];
+            confirm.notes.push(format!(
+                "Runs on {}. {}",
+                environment.name,
+                describe::key_note(&state.store, run)
+            ));
+            confirm.warnings = describe::unusual(&state.store, environment, run);
+        }
+        Verb::Reject => {
+            confirm.notes.push(
+                "This announcement never starts. When the host calls again it is pending again.".to_owned(),
+            );
+        }
+        Verb::Retry => {
+            confirm.notes.push(describe::why(run, state.now, environment));
+            confirm.notes.push(format!("The same playbook runs again on {}.", environment.name));
+            confirm.warnings = describe::unusual(&state.store, environment, run);
+        }
+        Verb::Stop => {
+            confirm.notes.push(format!(
+                "{} is {}: its pod is ended in the middle of what it does.",
+                run.host, run.phase
+            ));
+        }
+        Verb::Check => {}
+    }
+}
+
+fn branch(state: &State, run: &Run) -> String {
+    let branch = run.branch.as_deref().or(state.environment.branch.as_deref());
+    branch.unwrap_or("the repository's default").to_owned()
+}
+
+fn describe_several(state: &State, verb: Verb, subjects: &[Subject], confirm: &mut Confirm) {
+    let names: Vec<&str> = subjects.iter().take(NAMED).map(|s| s.run.host.as_str()).collect();
+    for name in names {
+        confirm.fields.push((String::new(), name.to_owned()));
+    }
+    if subjects.len() > NAMED {
+        confirm.fields.push((String::new(), format!("and {} more", subjects.len() - NAMED)));
+    }
+    if verb == Verb::Approve {
+        let (name, playbook) = (&state.environment.name, &state.environment.playbook);
+        confirm.notes.push(format!("{playbook} runs on {name}, on each with its own branch and groups."));
+        for subject in subjects {
+            if let Some(run) = state.store.run(&subject.run.uid) {
+                let notes = describe::unusual(&state.store, &state.environment, run);
+                confirm.warnings.extend(notes.into_iter().map(|note| format!("{}: {note}", run.host)));
+            }
+        }
+    }
+}
+
+/// Asks whether to leave.
+pub(super) fn ask_quit(state: &mut State) {
+    let flights: Vec<String> =
+        state.in_flight.iter().filter(|f| f.effect.changes()).map(|f| f.effect.doing()).collect();
+    let buttons = vec![Button { label: "quit".to_owned(), key: 'y', intent: Some(Intent::Quit) }];
+    let mut confirm = Confirm::new("Quit".to_owned(), buttons, "stay");
+    if flights.is_empty() {
+        confirm.notes.push("Runs go on without the console.".to_owned());
+    } else {
+        confirm
+            .warnings
+            .push(format!("Under way: {}. Whether it is done will not be seen here.", flights.join(", ")));
+    }
+    state.dialogs.push(Dialog::Confirm(Box::new(confirm)));
+    state.touch();
+}
+
+/// A text in front of the screen.
+pub(super) fn text(state: &mut State, kind: TextKind, title: impl Into<String>, doc: Document, copy: String) {
+    state.dialogs.push(Dialog::Text(TextDialog { kind, title: title.into(), doc, top: 0, copy }));
+    state.touch();
+}
+
+/// The keys that count here.
+pub(super) fn help(state: &mut State) {
+    let scope = state.scope();
+    let mut doc = Document::default();
+    for part in [scope, Scope::Global] {
+        doc.heading(part.title());
+        for row in ACTIONS.iter().filter(|r| r.scopes.contains(&part)) {
+            let keys: Vec<String> =
+                state.keymap.keys(scope, row.action).iter().map(ToString::to_string).collect();
+            let possible = permit::read_only(state, row.action).is_none();
+            let off = if possible { "" } else { " (off: read-only)" };
+            doc.key(keys.join("  "), format!("{}{off}", row.description), possible);
+        }
+    }
+    doc.heading("In a question");
+    for (key, words) in [
+        ("y", "yes"),
+        ("n  esc", "no"),
+        ("tab  arrows", "move between the answers"),
+        ("enter", "press the answer"),
+    ] {
+        doc.key(key, words, true);
+    }
+    doc.heading("In a filter");
+    for (key, words) in [
+        ("web9", "letters in this order (fuzzy); several words: all of them"),
+        ("!web", "without this word"),
+        ("phase:failed", "also phase:ready,failed"),
+        ("group:storage", "part of a group's name; also host: address: kind: by:"),
+        ("age:<1h", "younger; age:>2d older"),
+    ] {
+        doc.key(key, words, true);
+    }
+    text(state, TextKind::Help, "Keys", doc, String::new());
+}
+
+/// What happened in this console.
+pub(super) fn messages(state: &mut State) {
+    let mut doc = Document::default();
+    if state.activity.is_empty() {
+        doc.push(LineKind::Muted, "Nothing happened yet.");
+    }
+    let mut copy = String::new();
+    for entry in state.activity.iter().rev() {
+        let kind = match entry.level {
+            Level::Info => LineKind::Text,
+            Level::Warning => LineKind::Warning,
+            Level::Error => LineKind::Problem,
+        };
+        let at = describe::moment(entry.at, state.now, &state.environment);
+        copy.push_str(&format!("{} {} {}\n", entry.at, entry.text, entry.advice));
+        doc.lines.push(super::document::Line { kind, label: at, text: entry.text.clone() });
+        for line in entry.advice.lines() {
+            doc.lines.push(super::document::Line {
+                kind: LineKind::Muted,
+                label: String::new(),
+                text: line.to_owned(),
+            });
+        }
+    }
+    text(state, TextKind::Messages, "Messages", doc, copy);
+}
+
+/// Why: the last problem in full while it is on screen, else the row's own reason.
+pub(super) fn why(state: &mut State, subject: Option<&str>) {
+    let mut doc = Document::default();
+    let problem =
+        state.last_problem.clone().filter(|_| state.notice.as_ref().is_some_and(|n| n.level == Level::Error));
+    let mut copy = String::new();
+    if let Some(entry) = problem {
+        doc.push(LineKind::Problem, entry.text.as_str());
+        doc.foreign(&entry.advice);
+        copy = format!("{}\n{}", entry.text, entry.advice);
+    }
+    for back_end in crate::app::update::BACK_ENDS {
+        if let crate::domain::Health::Down { problem, .. } = state.store.health(back_end) {
+            doc.heading(back_end.word());
+            doc.push(LineKind::Problem, problem.text.as_str());
+            doc.foreign(&problem.advice);
+            copy.push_str(&format!("{problem}\n"));
+        }
+    }
+    if let Some(run) = subject.and_then(|uid| state.store.run(uid)) {
+        doc.heading(describe::title(run));
+        let words = describe::why(run, state.now, &state.environment);
+        copy.push_str(&words);
+        doc.push(LineKind::Text, words);
+        if let Some(reason) = state.verdict(&run.uid) {
+            doc.push(LineKind::Problem, reason);
+            copy.push_str(&format!("\n{reason}"));
+        }
+        for action in [Verb::Approve, Verb::Retry, Verb::Stop] {
+            if let Some(reason) = permit::refusal(state, action, run) {
+                doc.field(format!("no {}", action.action().info().label), reason);
+            }
+        }
+    }
+    if doc.lines.is_empty() {
+        doc.push(LineKind::Muted, "Nothing is wrong.");
+    }
+    text(state, TextKind::Why, "Why", doc, copy);
+}

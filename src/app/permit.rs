@@ -1,0 +1,120 @@
+//! Whether an action can be done now, and if not, why: the one place that footer, palette, help and handlers ask.
+
+use super::dialog::Verb;
+use super::screens::Screen;
+use super::screens::run::Pane;
+use super::state::State;
+use crate::config::Action;
+use crate::domain::{Kind, Phase, Run};
+
+/// The deed that an action is, if it is one on runs.
+#[must_use]
+pub fn verb(action: Action) -> Option<Verb> {
+    match action {
+        Action::Approve => Some(Verb::Approve),
+        Action::Check => Some(Verb::Check),
+        Action::Reject => Some(Verb::Reject),
+        Action::Retry => Some(Verb::Retry),
+        Action::Stop => Some(Verb::Stop),
+        _ => None,
+    }
+}
+
+/// The run that a deed is done on when the operator points at this one: what is decided of a check is its host's own run.
+#[must_use]
+pub fn addressed<'s>(state: &'s State, verb: Verb, run: &'s Run) -> &'s Run {
+    let decides = matches!(verb, Verb::Approve | Verb::Reject);
+    let head = state.store.head(run.host.as_str());
+    head.filter(|h| decides && run.kind == Kind::Check && h.kind == Kind::Provision).unwrap_or(run)
+}
+
+/// Why a deed cannot be done on a run now; nothing when it can.
+#[must_use]
+pub fn refusal(state: &State, verb: Verb, run: &Run) -> Option<String> {
+    read_only(state, verb.action()).or_else(|| row_refusal(state, verb, run))
+}
+
+/// Why a run is not one for this deed now, whether anything may be changed or not.
+#[must_use]
+pub fn row_refusal(state: &State, verb: Verb, run: &Run) -> Option<String> {
+    let run = addressed(state, verb, run);
+    if let Some(flight) = state.flight_of(&run.uid) {
+        return Some(format!("{} is under way", flight.effect.doing()));
+    }
+    let (host, phase) = (&run.host, run.phase);
+    if run.deleting {
+        return Some(format!("{} is being deleted", run.name));
+    }
+    let waits = |mark: &Option<crate::domain::Mark>| mark.as_ref().is_some_and(|m| m.answered.is_none());
+    match verb {
+        Verb::Approve | Verb::Reject if phase != Phase::Pending => {
+            let by = run.decision.as_ref().map(|d| format!(" ({} by {})", d.verdict.as_str(), d.by));
+            Some(format!(
+                "{host} is {phase}{}: only a pending host can be decided on",
+                by.unwrap_or_default()
+            ))
+        }
+        Verb::Check if run.kind == Kind::Check => Some("this run is a check already".to_owned()),
+        Verb::Check if waits(&run.check) => Some(format!("a check of {host} was asked for already")),
+        Verb::Check if !run.is_over() && phase != Phase::Pending => {
+            Some(format!("{host} is {phase}: check it before or after"))
+        }
+        Verb::Retry if waits(&run.retry) => Some(format!("another run of {host} was asked for already")),
+        Verb::Retry if phase == Phase::Pending => Some(format!("{host} is pending: approve it")),
+        Verb::Retry if !run.is_over() => {
+            Some(format!("{host} is {phase}: it can be run again when that is over"))
+        }
+        Verb::Stop if !matches!(phase, Phase::Queued | Phase::Running) => {
+            Some(format!("{host} is {phase}: only what is queued or running can be stopped"))
+        }
+        _ => None,
+    }
+}
+
+/// Why nothing may be changed, for an action that would.
+#[must_use]
+pub fn read_only(state: &State, action: Action) -> Option<String> {
+    let changes = action.info().changes && state.environment.read_only;
+    changes.then(|| {
+        format!(
+            "read-only: {action} is off (start without --read-only, or take read_only out of the environment)"
+        )
+    })
+}
+
+/// Why an action cannot be done on the screen as it is now; nothing when it can.
+#[must_use]
+pub fn unavailable(state: &State, action: Action) -> Option<String> {
+    if let Some(read_only) = read_only(state, action) {
+        return Some(read_only);
+    }
+    if let Some(verb) = verb(action) {
+        let marked = state.table().is_some_and(|t| !t.marks().is_empty());
+        return match state.current() {
+            _ if marked => None,
+            Some(run) => refusal(state, verb, run),
+            None => Some("there is no row under the cursor".to_owned()),
+        };
+    }
+    let focus = state.run.as_ref().map(|r| r.focus);
+    let in_text = state.screen == Screen::Run && matches!(focus, Some(Pane::Log | Pane::Result));
+    match action {
+        Action::Boot if !state.environment.playground => {
+            Some("only the playground has machines to boot".to_owned())
+        }
+        Action::Open | Action::Details | Action::Mark
+            if state.screen != Screen::Run && state.current().is_none() =>
+        {
+            Some("there is no row under the cursor".to_owned())
+        }
+        Action::NextMatch | Action::PreviousMatch
+            if state.run.as_ref().is_none_or(|r| r.search.needle.is_empty()) =>
+        {
+            Some("nothing is searched for".to_owned())
+        }
+        Action::Filter if state.screen == Screen::Run && !in_text => {
+            Some("search in the result or in the log: move the focus there first".to_owned())
+        }
+        _ => None,
+    }
+}

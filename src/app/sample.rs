@@ -1,0 +1,107 @@
+//! Sample data for tests.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::state::EnvironmentInfo;
+use crate::domain::results::{ResultDetails, ResultStatus, TaskResult};
+use crate::domain::{HostName, Kind, Phase, Run};
+
+/// The moment that tests happen at.
+pub(crate) fn now() -> Timestamp {
+    "2026-12-01T14:02:00Z".parse().unwrap()
+}
+
+/// So many seconds before that moment.
+pub(crate) fn ago(seconds: i64) -> Timestamp {
+    now() - SignedDuration::from_secs(seconds)
+}
+
+/// The UID of a sample run.
+pub(crate) fn uid(host: &str, number: u32) -> String {
+    format!("uid-{host}-{number}")
+}
+
+/// A run of a host, in its simplest form.
+pub(crate) fn run(host: &str, phase: Phase) -> Run {
+    let host_name = HostName::parse(host).unwrap();
+    Run {
+        uid: uid(host, 1),
+        name: crate::domain::run_name(Kind::Provision, &host_name, 1),
+        resource_version: "1".into(),
+        host: host_name,
+        kind: Kind::Provision,
+        number: 1,
+        phase,
+        reason: String::new(),
+        created: ago(600),
+        seen: ago(60),
+        started: None,
+        finished: None,
+        digest: format!("digest-{host}"),
+        boot: None,
+        address: None,
+        branch: None,
+        groups: Vec::new(),
+        key: None,
+        decision: None,
+        delivered: None,
+        outcome: None,
+        retry: None,
+        check: None,
+        playbooks: Vec::new(),
+        answers: None,
+        queue: false,
+        deleting: false,
+        failed_pods: 0,
+    }
+}
+
+/// A result of a task, in its simplest form.
+pub(crate) fn result(id: u64, role: &str, task: &str, status: ResultStatus) -> TaskResult {
+    TaskResult {
+        id,
+        playbook: 1,
+        play: "Provision".into(),
+        role: Some(role.to_owned()).filter(|r| !r.is_empty()),
+        task: task.into(),
+        action: "command".into(),
+        host: "nas-1.lan.example.org".into(),
+        status,
+        changed: status == ResultStatus::Changed,
+        started: Some(ago(120)),
+        duration_ms: 800,
+        place: format!("roles/{role}/tasks/main.yml:{id}"),
+    }
+}
+
+/// The whole of one result.
+pub(crate) fn result_details(id: u64) -> ResultDetails {
+    ResultDetails {
+        result: result(id, "zfs", "import pool", ResultStatus::Failed),
+        message: String::new(),
+        stdout: String::new(),
+        stderr: String::new(),
+        rc: None,
+        exception: String::new(),
+        diffs: Vec::new(),
+        censored: false,
+        content: serde_json::json!({}),
+    }
+}
+
+/// The environment that tests happen in.
+pub(crate) fn environment() -> EnvironmentInfo {
+    EnvironmentInfo {
+        name: "staging".into(),
+        guarded: true,
+        playground: false,
+        read_only: false,
+        operator: "ann".into(),
+        cluster: "staging/hostwright".into(),
+        amqp: true,
+        ara: true,
+        playbook: "site.yml".into(),
+        branch: Some("main".into()),
+        zone: jiff::tz::TimeZone::UTC,
+    }
+}

@@ -1,0 +1,18 @@
+//! The screens: one struct each, with its cursor, filter, sort and marks.
+
+pub mod hosts;
+pub mod run;
+pub mod runs;
+pub mod tasks;
+
+/// The screens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Screen {
+    /// The table of hosts.
+    #[default]
+    Hosts,
+    /// The table of runs.
+    Runs,
+    /// Inside one run.
+    Run,
+}

@@ -1,0 +1,311 @@
+//! Inside one run: its stages, its tasks, one result, its log.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+
+use super::tasks::{self, Order, RowKind, TaskRow};
+use crate::app::document::{self, Document};
+use crate::app::edit::LineEdit;
+use crate::app::store::Store;
+use crate::app::table::{Move, window};
+use crate::domain::results::{PlaybookStatus, RunResults};
+use crate::domain::{Phase, Run};
+
+/// The panes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pane {
+    /// The tree of tasks.
+    #[default]
+    Tasks,
+    /// The result under the cursor, or the run's own page.
+    Result,
+    /// The pod's log.
+    Log,
+}
+
+impl Pane {
+    /// The next in the order of the key.
+    #[must_use]
+    pub fn next(self) -> Self {
+        match self {
+            Self::Tasks => Self::Result,
+            Self::Result => Self::Log,
+            Self::Log => Self::Tasks,
+        }
+    }
+}
+
+/// What the right pane shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Shown {
+    /// The run's own page.
+    #[default]
+    Overview,
+    /// The result of this id.
+    Result(u64),
+}
+
+/// A search in a text.
+#[derive(Debug, Clone, Default)]
+pub struct Search {
+    /// What is being typed.
+    pub input: Option<LineEdit>,
+    /// What is searched.
+    pub needle: String,
+    /// The line in the result that was found last.
+    pub result_hit: Option<usize>,
+    /// The row in the log that was found last.
+    pub log_hit: Option<u64>,
+    /// Nothing was found.
+    pub missed: bool,
+}
+
+/// The screen.
+#[derive(Debug)]
+pub struct RunScreen {
+    /// The run.
+    pub uid: String,
+    /// The pane with the focus.
+    pub focus: Pane,
+    /// The pane has the whole screen.
+    pub zoom: bool,
+    /// The order of the tasks.
+    pub order: Order,
+    rows: Vec<TaskRow>,
+    folds: HashMap<String, bool>,
+    cursor: Option<String>,
+    at: usize,
+    top: usize,
+    moved: bool,
+    stamp: Option<(u64, Order, usize)>,
+    fold_changes: usize,
+    /// What the right pane shows, once the cursor rested.
+    pub shown: Shown,
+    doc: Document,
+    doc_of: Option<(Shown, bool)>,
+    /// The first line of the result in its window; [`document::END`]: its end.
+    pub result_top: usize,
+    /// The first row of the log in its window, where it is not followed.
+    pub log_top: u64,
+    /// The log's end is followed.
+    pub follow: bool,
+    /// How far the log is scrolled to the right.
+    pub log_left: usize,
+    /// The search.
+    pub search: Search,
+}
+
+impl RunScreen {
+    /// The screen of a run.
+    #[must_use]
+    pub fn new(uid: String) -> Self {
+        Self {
+            uid,
+            focus: Pane::Tasks,
+            zoom: false,
+            order: Order::Ran,
+            rows: Vec::new(),
+            folds: HashMap::new(),
+            cursor: None,
+            at: 0,
+            top: 0,
+            moved: false,
+            stamp: None,
+            fold_changes: 0,
+            shown: Shown::Overview,
+            doc: Document::default(),
+            doc_of: None,
+            result_top: 0,
+            log_top: 0,
+            follow: true,
+            log_left: 0,
+            search: Search::default(),
+        }
+    }
+
+    /// The rows of the tree.
+    #[must_use]
+    pub fn rows(&self) -> &[TaskRow] {
+        &self.rows
+    }
+
+    /// The number of the row under the cursor.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// The row under the cursor.
+    #[must_use]
+    pub fn row(&self) -> Option<&TaskRow> {
+        self.rows.get(self.at)
+    }
+
+    /// What the row under the cursor leads to.
+    #[must_use]
+    pub fn under_cursor(&self) -> Shown {
+        match self.row().map(|r| &r.kind) {
+            Some(RowKind::Task { id, .. }) => Shown::Result(*id),
+            _ => Shown::Overview,
+        }
+    }
+
+    /// The first row of a window of `page` rows.
+    #[must_use]
+    pub fn window(&self, page: usize) -> usize {
+        window(self.top, self.at, page, self.rows.len())
+    }
+
+    /// Takes over what the last frame showed.
+    pub fn seen(&mut self, top: usize) {
+        self.top = top;
+    }
+
+    /// The text of the right pane.
+    #[must_use]
+    pub fn doc(&self) -> &Document {
+        &self.doc
+    }
+
+    /// Moves the cursor in the tree.
+    pub fn go(&mut self, to: Move) {
+        self.moved = true;
+        let last = self.rows.len().saturating_sub(1);
+        self.at = match to {
+            Move::By(rows) => self.at.saturating_add_signed(rows).min(last),
+            Move::First => 0,
+            Move::Last => last,
+        };
+        self.cursor = self.rows.get(self.at).map(|r| r.key.clone());
+    }
+
+    /// Opens or closes the group under the cursor (or the one around it). Returns whether there was one.
+    pub fn fold(&mut self, open: Option<bool>) -> bool {
+        let mut at = self.at;
+        if open == Some(false)
+            && !matches!(self.row().map(|r| &r.kind), Some(RowKind::Group { open: true, .. }))
+        {
+            let depth = self.row().map_or(0, |r| r.depth);
+            let around = (0..self.at).rev().find(|n| self.rows.get(*n).is_some_and(|r| r.depth < depth));
+            let Some(around) = around else { return false };
+            at = around;
+        }
+        let Some(TaskRow { key, kind: RowKind::Group { open: was, .. }, .. }) = self.rows.get(at) else {
+            return false;
+        };
+        self.folds.insert(key.clone(), open.unwrap_or(!was));
+        (self.cursor, self.at) = (Some(key.clone()), at);
+        (self.moved, self.fold_changes) = (true, self.fold_changes + 1);
+        true
+    }
+
+    /// Brings tree and text up to date; cheap when nothing changed. `overview` is the run's own page.
+    pub fn arrange(&mut self, store: &Store, overview: impl FnOnce() -> Document) {
+        self.arrange_tasks(store);
+        match self.shown {
+            Shown::Overview => {
+                self.doc = overview();
+                self.doc_of = Some((self.shown, true));
+            }
+            Shown::Result(id) => {
+                let details = store.result(id);
+                let stamp = Some((self.shown, details.is_some()));
+                if self.doc_of != stamp {
+                    self.doc = details.map(document::of_result).unwrap_or_default();
+                    self.doc_of = stamp;
+                }
+            }
+        }
+    }
+
+    /// Brings the tree up to date.
+    pub fn arrange_tasks(&mut self, store: &Store) {
+        let Some(entry) = store.results(&self.uid) else { return };
+        let stamp = Some((entry.revision, self.order, self.fold_changes));
+        let Some(results) = entry.results.as_deref().filter(|_| self.stamp != stamp) else { return };
+        self.stamp = stamp;
+        self.rows = tasks::rows(results, self.order, !entry.complete, &mut self.folds);
+        let find = |key: &String| self.rows.iter().position(|r| r.key == *key);
+        let at = match self.cursor.as_ref().filter(|_| self.moved).and_then(find) {
+            Some(at) => at,
+            None if self.moved => self.at.min(self.rows.len().saturating_sub(1)),
+            None => first_look(&self.rows, entry.complete),
+        };
+        self.at = at;
+        self.cursor = self.rows.get(at).map(|r| r.key.clone());
+    }
+}
+
+/// Where the cursor stands until the operator moves it: on what failed, else on what runs.
+fn first_look(rows: &[TaskRow], complete: bool) -> usize {
+    let failed = |r: &TaskRow| matches!(r.kind, RowKind::Task { .. }) && tasks::is_failure(r.status);
+    let end = if complete { 0 } else { rows.len().saturating_sub(1) };
+    rows.iter().position(failed).unwrap_or(end)
+}
+
+/// One stage of a run, from the first hook to the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stage {
+    /// Its name.
+    pub name: &'static str,
+    /// How long it took, or takes until now, in milliseconds; none: not begun.
+    pub milliseconds: Option<u64>,
+    /// It is the one that runs.
+    pub running: bool,
+    /// It ended badly.
+    pub failed: bool,
+}
+
+/// The stages of a run as far as they are known.
+#[must_use]
+pub fn stages(run: &Run, results: Option<&RunResults>, now: Timestamp) -> Vec<Stage> {
+    let decided = run.decision.as_ref().map(|d| d.at);
+    let playbook = results.and_then(|r| r.playbooks.last());
+    let ansible = playbook.and_then(|p| p.started);
+    let end = run.finished.or_else(|| run.outcome.as_ref().map(|o| o.at)).or(playbook.and_then(|p| p.ended));
+    let held = matches!(run.phase, Phase::Rejected | Phase::Stopped | Phase::Failed);
+    let starts = [Some(run.created), decided, run.started, ansible];
+    let mut out = Vec::new();
+    for (at, name) in ["announced", "approved", "pod", "ansible"].into_iter().enumerate() {
+        let from = starts.get(at).copied().flatten();
+        let next = starts.iter().skip(at + 1).copied().flatten().next();
+        let until = next.or(if run.is_over() { end.or(from) } else { None });
+        let last = next.is_none();
+        let span = from.map(|from| until.unwrap_or(now).duration_since(from).as_millis().max(0));
+        out.push(Stage {
+            name,
+            milliseconds: span.and_then(|ms| u64::try_from(ms).ok()),
+            running: from.is_some() && last && !run.is_over(),
+            failed: from.is_some() && last && held && run.phase != Phase::Stopped
+                || name == "ansible" && playbook.is_some_and(|p| p.status == PlaybookStatus::Failed),
+        });
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::sample;
+    use crate::domain::{Decision, Verdict};
+
+    #[test]
+    fn stages_end_where_the_next_begins() {
+        let mut run = sample::run("a.org", Phase::Running);
+        run.created = sample::ago(300);
+        run.decision = Some(Decision { verdict: Verdict::Approved, by: "ann".into(), at: sample::ago(100) });
+        run.started = Some(sample::ago(90));
+        let stages = stages(&run, None, sample::now());
+        let spans: Vec<_> = stages.iter().map(|s| (s.name, s.milliseconds, s.running)).collect();
+        assert_eq!(
+            spans,
+            [
+                ("announced", Some(200_000), false),
+                ("approved", Some(10_000), false),
+                ("pod", Some(90_000), true),
+                ("ansible", None, false)
+            ]
+        );
+    }
+}

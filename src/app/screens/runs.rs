@@ -1,0 +1,57 @@
+//! The table of runs: those that are under way first, then the newest.
+
+use crate::app::store::Store;
+use crate::app::table::{SortKey, Source, Table};
+use crate::domain::Run;
+
+/// The columns that the table can be sorted by, in the order of the key.
+pub const COLUMNS: [&str; 4] = ["started", "host", "phase", "duration"];
+
+/// The screen.
+#[derive(Debug)]
+pub struct RunsScreen {
+    /// The rows, by UID.
+    pub table: Table,
+}
+
+impl Default for RunsScreen {
+    fn default() -> Self {
+        Self { table: Table::new(0) }
+    }
+}
+
+/// The runs as rows.
+pub struct Runs<'a>(pub &'a Store);
+
+impl Source for Runs<'_> {
+    fn count(&self) -> usize {
+        self.0.run_count()
+    }
+
+    fn rows(&self) -> Box<dyn Iterator<Item = (&str, &Run)> + '_> {
+        Box::new(self.0.runs().map(|run| (run.uid.as_str(), run)))
+    }
+
+    fn row(&self, key: &str) -> Option<&Run> {
+        self.0.run(key)
+    }
+
+    fn sort_key(&self, run: &Run, column: usize) -> SortKey {
+        match COLUMNS.get(column) {
+            Some(&"host") => SortKey::Text(format!("{} {:05}", run.host, run.number)),
+            Some(&"duration") => {
+                let span = run.started.zip(run.finished).map(|(from, to)| to.duration_since(from).as_secs());
+                SortKey::Number(-span.unwrap_or(-1))
+            }
+            _ => SortKey::Number(-run.started.unwrap_or(run.created).as_second()),
+        }
+    }
+
+    fn group(&self, run: &Run, column: usize) -> u8 {
+        match COLUMNS.get(column) {
+            Some(&"started") => u8::from(run.is_over()),
+            Some(&"phase") => run.phase as u8,
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The tree of a run's tasks: attempt, play, role, task, with the worst state rolled up.
+
+use std::collections::HashMap;
+
+use crate::domain::results::{ResultStatus, RunResults, TaskResult};
+
+/// Up to so many tasks all groups are open at first.
+const ALL_OPEN: usize = 40;
+
+/// In which order tasks are shown, and which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// As they ran.
+    #[default]
+    Ran,
+    /// The failed ones first.
+    FailedFirst,
+    /// Only the failed ones.
+    OnlyFailed,
+}
+
+impl Order {
+    /// The one after it.
+    #[must_use]
+    pub fn next(self) -> Self {
+        match self {
+            Self::Ran => Self::FailedFirst,
+            Self::FailedFirst => Self::OnlyFailed,
+            Self::OnlyFailed => Self::Ran,
+        }
+    }
+
+    /// The words beside the heading.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Ran => "as they ran",
+            Self::FailedFirst => "failed first",
+            Self::OnlyFailed => "only failed",
+        }
+    }
+}
+
+/// One row of the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskRow {
+    /// Its key: what the cursor stands on.
+    pub key: String,
+    /// How deep it is.
+    pub depth: u16,
+    /// What it is.
+    pub kind: RowKind,
+    /// Its worst state.
+    pub status: ResultStatus,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// What a row of the tree is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RowKind {
+    /// An attempt, a play or a role.
+    Group {
+        /// Its name.
+        label: String,
+        /// How many tasks it holds.
+        tasks: usize,
+        /// Its tasks are shown.
+        open: bool,
+    },
+    /// A task.
+    Task {
+        /// ARA's id of the result.
+        id: u64,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What a group holds while the tree is built.
+struct Group<'a> {
+    key: String,
+    depth: u16,
+    label: String,
+    tasks: Vec<&'a TaskResult>,
+    groups: Vec<Group<'a>>,
+}
+
+impl Group<'_> {
+    fn all(&self) -> Vec<&TaskResult> {
+        self.tasks.iter().copied().chain(self.groups.iter().flat_map(Group::all)).collect()
+    }
+
+    fn worst(&self) -> ResultStatus {
+        self.all().iter().map(|t| t.status).min().unwrap_or(ResultStatus::Skipped)
+    }
+}
+
+/// True for what did not end well.
+#[must_use]
+pub fn is_failure(status: ResultStatus) -> bool {
+    matches!(status, ResultStatus::Failed | ResultStatus::Unreachable)
+}
+
+/// The rows of the tree. `folds` is what the operator opened and closed, and what was open when it was first seen, so that nothing
+/// closes by itself.
+#[must_use]
+pub fn rows(
+    results: &RunResults,
+    order: Order,
+    live: bool,
+    folds: &mut HashMap<String, bool>,
+) -> Vec<TaskRow> {
+    let shown = |t: &&TaskResult| order != Order::OnlyFailed || is_failure(t.status);
+    let tasks: Vec<&TaskResult> = results.results.iter().filter(shown).collect();
+    let few = results.results.len() <= ALL_OPEN;
+    let mut out = Vec::new();
+    for group in sorted(grouped(results, &tasks), order) {
+        let newest = results.playbooks.last().is_none_or(|p| group.tasks_of_playbook(p.id));
+        emit(&group, order, live || few, newest, folds, &mut out);
+    }
+    out
+}
+
+impl Group<'_> {
+    fn tasks_of_playbook(&self, id: u64) -> bool {
+        self.all().first().is_none_or(|t| t.playbook == id)
+    }
+}
+
+fn grouped<'a>(results: &RunResults, tasks: &[&'a TaskResult]) -> Vec<Group<'a>> {
+    let mut playbooks: Vec<u64> = results.playbooks.iter().map(|p| p.id).collect();
+    for task in tasks {
+        if !playbooks.contains(&task.playbook) {
+            playbooks.push(task.playbook);
+        }
+    }
+    let attempts = playbooks.len() > 1;
+    let mut out = Vec::new();
+    for (number, playbook) in (1..).zip(&playbooks) {
+        let own: Vec<&TaskResult> = tasks.iter().copied().filter(|t| t.playbook == *playbook).collect();
+        if own.is_empty() {
+            continue;
+        }
+        let plays = plays(&own, *playbook, u16::from(attempts));
+        if attempts {
+            let (key, label) = (format!("p{playbook}"), format!("attempt {number}"));
+            out.push(Group { key, depth: 0, label, tasks: Vec::new(), groups: plays });
+        } else {
+            out.extend(plays);
+        }
+    }
+    out
+}
+
+fn plays<'a>(tasks: &[&'a TaskResult], playbook: u64, depth: u16) -> Vec<Group<'a>> {
+    let mut names: Vec<&str> = Vec::new();
+    for task in tasks {
+        if !names.contains(&task.play.as_str()) {
+            names.push(&task.play);
+        }
+    }
+    let several = names.len() > 1;
+    let mut out = Vec::new();
+    for name in names {
+        let own: Vec<&TaskResult> = tasks.iter().copied().filter(|t| t.play == name).collect();
+        let key = format!("p{playbook}/{name}");
+        let roles = roles(&own, &key, depth + u16::from(several));
+        if several {
+            out.push(Group { key, depth, label: name.to_owned(), tasks: Vec::new(), groups: roles });
+        } else {
+            out.extend(roles);
+        }
+    }
+    out
+}
+
+fn roles<'a>(tasks: &[&'a TaskResult], play: &str, depth: u16) -> Vec<Group<'a>> {
+    let mut out: Vec<Group<'a>> = Vec::new();
+    for task in tasks {
+        let label = task.role.as_deref().unwrap_or("tasks of the play");
+        match out.iter_mut().find(|g| g.label == label) {
+            Some(group) => group.tasks.push(task),
+            None => out.push(Group {
+                key: format!("{play}/{label}"),
+                depth,
+                label: label.to_owned(),
+                tasks: vec![task],
+                groups: Vec::new(),
+            }),
+        }
+    }
+    out
+}
+
+/// Failed groups and tasks come first when that is asked for; else everything stays as it ran.
+fn sorted(mut groups: Vec<Group<'_>>, order: Order) -> Vec<Group<'_>> {
+    if order == Order::FailedFirst {
+        groups.sort_by_key(|g| g.worst());
+        for group in &mut groups {
+            group.tasks.sort_by_key(|t| t.status);
+            group.groups = sorted(std::mem::take(&mut group.groups), order);
+        }
+    }
+    groups
+}
+
+fn emit(
+    group: &Group<'_>,
+    order: Order,
+    wide: bool,
+    newest: bool,
+    folds: &mut HashMap<String, bool>,
+    out: &mut Vec<TaskRow>,
+) {
+    let (all, worst) = (group.all(), group.worst());
+    let at_first = newest && (wide || is_failure(worst));
+    let open = order == Order::OnlyFailed || *folds.entry(group.key.clone()).or_insert(at_first);
+    out.push(TaskRow {
+        key: group.key.clone(),
+        depth: group.depth,
+        kind: RowKind::Group { label: group.label.clone(), tasks: all.len(), open },
+        status: worst,
+        duration_ms: all.iter().map(|t| t.duration_ms).sum(),
+    });
+    if !open {
+        return;
+    }
+    for inner in &group.groups {
+        emit(inner, order, wide, newest, folds, out);
+    }
+    for task in &group.tasks {
+        out.push(TaskRow {
+            key: format!("t{}", task.id),
+            depth: group.depth + 1,
+            kind: RowKind::Task { id: task.id, name: task.task.clone() },
+            status: task.status,
+            duration_ms: task.duration_ms,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::sample;
+    use ResultStatus as S;
+
+    fn results() -> RunResults {
+        let list = vec![
+            sample::result(1, "base", "a", S::Ok),
+            sample::result(2, "base", "b", S::Changed),
+            sample::result(3, "zfs", "c", S::Ok),
+            sample::result(4, "zfs", "d", S::Failed),
+            sample::result(5, "", "e", S::Ignored),
+        ];
+        RunResults { results: list, ..RunResults::default() }
+    }
+
+    fn keys(order: Order) -> String {
+        let rows = rows(&results(), order, false, &mut HashMap::new());
+        let name = |r: &TaskRow| match &r.kind {
+            RowKind::Group { label, .. } => format!("[{label}]"),
+            RowKind::Task { name, .. } => name.clone(),
+        };
+        rows.iter().map(name).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn tasks_stand_under_their_roles() {
+        assert_eq!(keys(Order::Ran), "[base] a b [zfs] c d [tasks of the play] e");
+        assert_eq!(keys(Order::FailedFirst), "[zfs] d c [tasks of the play] e [base] b a");
+        assert_eq!(keys(Order::OnlyFailed), "[zfs] d");
+    }
+
+    #[test]
+    fn the_worst_state_is_rolled_up() {
+        let rows = rows(&results(), Order::Ran, false, &mut HashMap::new());
+        let of = |label: &str| {
+            rows.iter().find(|r| matches!(&r.kind, RowKind::Group { label: l, .. } if l == label))
+        };
+        assert_eq!(of("zfs").map(|r| (r.status, r.duration_ms)), Some((S::Failed, 1600)));
+        assert_eq!(of("base").map(|r| r.status), Some(S::Changed));
+    }
+
+    #[test]
+    fn groups_stay_open_or_closed_as_they_were() {
+        let mut folds = HashMap::from([("p1/Provision/base".to_owned(), false)]);
+        let rows = rows(&results(), Order::Ran, true, &mut folds);
+        assert_eq!(rows.iter().filter(|r| matches!(r.kind, RowKind::Task { .. })).count(), 3);
+        assert_eq!(folds.len(), 3);
+    }
+
+    #[test]
+    fn earlier_attempts_are_closed() {
+        let mut both = results();
+        let mut second = results();
+        for task in &mut second.results {
+            task.playbook = 2;
+            task.id += 10;
+        }
+        both.results.extend(second.results);
+        let playbook = |id| crate::domain::results::Playbook {
+            id,
+            status: crate::domain::results::PlaybookStatus::Failed,
+            started: None,
+            ended: None,
+            labels: Vec::new(),
+            path: String::new(),
+        };
+        both.playbooks = vec![playbook(1), playbook(2)];
+        let rows = rows(&both, Order::Ran, false, &mut HashMap::new());
+        assert!(matches!(&rows[0].kind, RowKind::Group { label, open: false, .. } if label == "attempt 1"));
+        assert!(matches!(&rows[1].kind, RowKind::Group { label, open: true, .. } if label == "attempt 2"));
+        assert!(matches!(&rows[2], TaskRow { depth: 1, .. }));
+    }
+}

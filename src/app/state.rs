@@ -1,0 +1,402 @@
+//! The one value that the console is.
+
+use std::collections::{HashMap, VecDeque};
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::dialog::{Dialog, Verb};
+use super::effect::{Effect, EffectId};
+use super::filter::Scratch;
+use super::screens::Screen;
+use super::screens::hosts::HostsScreen;
+use super::screens::run::RunScreen;
+use super::screens::runs::RunsScreen;
+use super::store::Store;
+use super::table::Table;
+use crate::config::{Environment, Key, Keymap, Scope, Settings};
+use crate::domain::{BackEnd, Health, Problem, Run};
+
+/// What the console knows of where it is and who it works for.
+#[derive(Debug, Clone)]
+pub struct EnvironmentInfo {
+    /// The environment's name; empty when nothing is configured.
+    pub name: String,
+    /// Dangerous actions ask for the name to be typed.
+    pub guarded: bool,
+    /// This is the playground.
+    pub playground: bool,
+    /// Nothing may be changed.
+    pub read_only: bool,
+    /// Who we are, as decisions will say it.
+    pub operator: String,
+    /// Where the cluster is: context and namespace, for messages.
+    pub cluster: String,
+    /// The environment has a queue.
+    pub amqp: bool,
+    /// The environment has ARA.
+    pub ara: bool,
+    /// The playbook that is applied.
+    pub playbook: String,
+    /// The branch when a host asks for none; none: the repository's default.
+    pub branch: Option<String>,
+    /// The zone of absolute times: the operator's, or UTC.
+    pub zone: TimeZone,
+}
+
+impl EnvironmentInfo {
+    /// What the settings say; `cluster` is the context and namespace in words, `zone` the operator's.
+    #[must_use]
+    pub fn new(settings: &Settings, operator: String, cluster: String, zone: TimeZone) -> Self {
+        let Environment { name, guarded, playground, amqp, ara, policy, .. } = &settings.environment;
+        Self {
+            name: name.clone(),
+            guarded: *guarded,
+            playground: *playground,
+            read_only: settings.read_only,
+            operator,
+            cluster,
+            amqp: amqp.is_some(),
+            ara: ara.is_some(),
+            playbook: policy.playbook.clone(),
+            branch: policy.branch.clone(),
+            zone: if settings.console.utc { TimeZone::UTC } else { zone },
+        }
+    }
+}
+
+/// How much a notice matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Something was done.
+    Info,
+    /// Something is to be known.
+    Warning,
+    /// Something went wrong.
+    Error,
+}
+
+/// One line of what happened in this console.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// When.
+    pub at: Timestamp,
+    /// How much it matters.
+    pub level: Level,
+    /// What happened, in full.
+    pub text: String,
+    /// What to do about it; may be empty.
+    pub advice: String,
+}
+
+/// What is said on the line above the footer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// How much it matters.
+    pub level: Level,
+    /// The words.
+    pub text: String,
+    /// When it goes by itself.
+    pub until: Timestamp,
+}
+
+/// An effect whose answer is awaited.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InFlight {
+    /// Its id.
+    pub id: EffectId,
+    /// What it is, with id 0.
+    pub effect: Effect,
+    /// Since when.
+    pub since: Timestamp,
+    /// How far it is.
+    pub progress: String,
+    /// The operator wants it cancelled.
+    pub cancelled: bool,
+}
+
+/// A deed on several runs, with the outcome of each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bulk {
+    /// What is done.
+    pub verb: Verb,
+    /// Each run: its host, its effect, and how it ended.
+    pub rows: Vec<BulkRow>,
+}
+
+/// One run of a [`Bulk`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BulkRow {
+    /// The host.
+    pub host: String,
+    /// The run's UID.
+    pub uid: String,
+    /// The effect.
+    pub id: Option<EffectId>,
+    /// How it ended: the words, or why it did not.
+    pub outcome: Option<Result<String, String>>,
+}
+
+/// How many lines of what happened are kept.
+const ACTIVITY_KEPT: usize = 500;
+/// How many problems of single runs are kept.
+const VERDICTS_KEPT: usize = 2_000;
+/// How long a notice stays, in seconds.
+const NOTICE_SECONDS: i64 = 6;
+const PROBLEM_SECONDS: i64 = 30;
+/// From this width on the details stand beside the table.
+pub const WIDE: u16 = 140;
+
+/// Everything that the console shows and remembers.
+#[derive(Debug)]
+pub struct State {
+    /// Where we are.
+    pub environment: EnvironmentInfo,
+    /// What keys mean.
+    pub keymap: Keymap,
+    /// When the newest message came.
+    pub now: Timestamp,
+    /// The terminal's columns and rows.
+    pub size: (u16, u16),
+    /// What came from outside.
+    pub store: Store,
+    /// Which screen is shown.
+    pub screen: Screen,
+    /// The screens to go back to.
+    pub stack: Vec<Screen>,
+    /// The table of hosts.
+    pub hosts: HostsScreen,
+    /// The table of runs.
+    pub runs: RunsScreen,
+    /// The run that is open.
+    pub run: Option<RunScreen>,
+    /// What stands before the screen; the last is in front.
+    pub dialogs: Vec<Dialog>,
+    /// What is said above the footer.
+    pub notice: Option<Notice>,
+    /// The last problem, in full.
+    pub last_problem: Option<Entry>,
+    /// What happened, oldest first.
+    pub activity: VecDeque<Entry>,
+    /// The effects whose answers are awaited.
+    pub in_flight: Vec<InFlight>,
+    /// The deed on several runs that was asked for last.
+    pub bulk: Option<Bulk>,
+    /// The keys of a chord so far.
+    pub chord: Vec<Key>,
+    /// When the cursor will have rested.
+    pub rest: Option<Timestamp>,
+    /// The UID of the run that the cursor rested on: its details are shown.
+    pub settled: Option<String>,
+    /// Why the last deed on a run failed, by UID.
+    verdicts: HashMap<String, String>,
+    pub(super) scratch: Scratch,
+    pub(super) outbox: Vec<Effect>,
+    next_id: u64,
+    redraw: bool,
+}
+
+impl State {
+    /// The console as it starts: nothing is known yet, the first frame can be drawn.
+    #[must_use]
+    pub fn new(environment: EnvironmentInfo, keymap: Keymap, now: Timestamp) -> Self {
+        let mut store = Store::default();
+        for (back_end, used) in [(BackEnd::Queue, environment.amqp), (BackEnd::Ara, environment.ara)] {
+            if !used {
+                store.set_health(back_end, Health::Unused);
+            }
+        }
+        Self {
+            environment,
+            keymap,
+            now,
+            size: (80, 24),
+            store,
+            screen: Screen::Hosts,
+            stack: Vec::new(),
+            hosts: HostsScreen::default(),
+            runs: RunsScreen::default(),
+            run: None,
+            dialogs: Vec::new(),
+            notice: None,
+            last_problem: None,
+            activity: VecDeque::new(),
+            in_flight: Vec::new(),
+            bulk: None,
+            chord: Vec::new(),
+            rest: None,
+            settled: None,
+            verdicts: HashMap::new(),
+            scratch: Scratch::default(),
+            outbox: Vec::new(),
+            next_id: 1,
+            redraw: true,
+        }
+    }
+
+    /// True when something that is on screen may have changed since [`prepare`](super::prepare).
+    #[must_use]
+    pub fn needs_frame(&self) -> bool {
+        self.redraw
+    }
+
+    pub(super) fn touch(&mut self) {
+        self.redraw = true;
+    }
+
+    pub(super) fn clear_redraw(&mut self) {
+        self.redraw = false;
+    }
+
+    pub(super) fn fresh_id(&mut self) -> EffectId {
+        let id = EffectId(self.next_id);
+        self.next_id += 1;
+        id
+    }
+
+    /// The scope that keys count in.
+    #[must_use]
+    pub fn scope(&self) -> Scope {
+        match self.screen {
+            Screen::Hosts => Scope::Hosts,
+            Screen::Runs => Scope::Runs,
+            Screen::Run => Scope::Run,
+        }
+    }
+
+    /// The table of the screen, where it has one.
+    #[must_use]
+    pub fn table(&self) -> Option<&Table> {
+        match self.screen {
+            Screen::Hosts => Some(&self.hosts.table),
+            Screen::Runs => Some(&self.runs.table),
+            Screen::Run => None,
+        }
+    }
+
+    pub(super) fn table_mut(&mut self) -> Option<&mut Table> {
+        match self.screen {
+            Screen::Hosts => Some(&mut self.hosts.table),
+            Screen::Runs => Some(&mut self.runs.table),
+            Screen::Run => None,
+        }
+    }
+
+    /// The run behind a row of the screen.
+    #[must_use]
+    pub fn run_of_row(&self, key: &str) -> Option<&Run> {
+        match self.screen {
+            Screen::Hosts => self.store.head(key),
+            Screen::Runs | Screen::Run => self.store.run(key),
+        }
+    }
+
+    /// The run under the cursor.
+    #[must_use]
+    pub fn current(&self) -> Option<&Run> {
+        match (self.screen, &self.run) {
+            (Screen::Run, Some(run)) => self.store.run(&run.uid),
+            _ => self.run_of_row(self.table()?.cursor()?),
+        }
+    }
+
+    /// True when the details of a host stand beside the table.
+    #[must_use]
+    pub fn details_beside(&self) -> bool {
+        self.screen == Screen::Hosts && self.size.0 >= WIDE && self.hosts.details
+    }
+
+    /// What is in flight for a run, if it changes anything.
+    #[must_use]
+    pub fn flight_of(&self, uid: &str) -> Option<&InFlight> {
+        self.in_flight.iter().find(|f| f.effect.changes() && f.effect.run() == Some(uid))
+    }
+
+    /// Why the last deed on a run failed.
+    #[must_use]
+    pub fn verdict(&self, uid: &str) -> Option<&str> {
+        self.verdicts.get(uid).map(String::as_str)
+    }
+
+    pub(super) fn set_verdict(&mut self, uid: &str, text: Option<String>) {
+        match text {
+            None => {
+                self.verdicts.remove(uid);
+            }
+            Some(text) => {
+                if self.verdicts.len() >= VERDICTS_KEPT {
+                    self.verdicts.clear();
+                }
+                self.verdicts.insert(uid.to_owned(), text);
+            }
+        }
+    }
+
+    /// Says something above the footer and remembers it.
+    pub(super) fn say(&mut self, level: Level, text: impl Into<String>, advice: impl Into<String>) {
+        let entry = Entry { at: self.now, level, text: text.into(), advice: advice.into() };
+        self.show(level, entry.text.clone());
+        if level == Level::Error {
+            self.last_problem = Some(entry.clone());
+        }
+        self.remember(entry);
+    }
+
+    /// Says something above the footer only.
+    pub(super) fn show(&mut self, level: Level, text: impl Into<String>) {
+        let seconds = if level == Level::Info { NOTICE_SECONDS } else { PROBLEM_SECONDS };
+        let until = self.now.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(self.now);
+        self.notice = Some(Notice { level, text: text.into(), until });
+        self.touch();
+    }
+
+    /// Keeps a line of what happened.
+    pub(super) fn remember(&mut self, entry: Entry) {
+        if self.activity.len() >= ACTIVITY_KEPT {
+            self.activity.pop_front();
+        }
+        self.activity.push_back(entry);
+        self.touch();
+    }
+
+    /// A problem: to the notice line and to what happened.
+    pub(super) fn problem(&mut self, problem: &Problem) {
+        self.say(Level::Error, problem.text.clone(), problem.advice.clone());
+    }
+}
+
+/// Which part of something longer a pane showed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PaneSeen {
+    /// The first row or line.
+    pub top: usize,
+    /// How many fit.
+    pub page: usize,
+}
+
+/// What the last frame showed: what keys refer to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Seen {
+    /// When the text on screen changes by itself (ages, notices that end, a pause that is over): send
+    /// [`Msg::Wake`](super::Msg::Wake) then.
+    pub wake: Option<Timestamp>,
+    /// The UID of the run that stood under the cursor: actions take this one.
+    pub subject: Option<String>,
+    /// The table of hosts or runs.
+    pub list: PaneSeen,
+    /// The tree of tasks.
+    pub tasks: PaneSeen,
+    /// The result.
+    pub result: PaneSeen,
+    /// The log.
+    pub log: PaneSeen,
+    /// The text in the dialog.
+    pub dialog: PaneSeen,
+}
+
+impl Seen {
+    /// The text on screen changes at this time too.
+    pub fn wake_at(&mut self, at: Timestamp) {
+        self.wake = Some(self.wake.map_or(at, |other| other.min(at)));
+    }
+}

@@ -1,0 +1,189 @@
+//! How messages change the state: this module only routes.
+
+use std::collections::HashSet;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::effect::{Effect, EffectId};
+use super::msg::{LogEvent, Msg, RunsMsg};
+use super::screens::hosts::Hosts;
+use super::screens::run::Shown;
+use super::screens::runs::Runs;
+use super::state::{Level, Seen, State};
+use super::{Screen, describe, flight, input, open};
+use crate::domain::{BackEnd, Health, Run};
+
+/// The back ends in the order of the header.
+pub const BACK_ENDS: [BackEnd; 3] = [BackEnd::Cluster, BackEnd::Queue, BackEnd::Ara];
+
+/// How long the cursor rests before what is under it is fetched, in milliseconds.
+const REST_MS: i64 = 80;
+
+/// Takes one message in and says what is to be done. `seen` is what the last frame showed: keys refer to that.
+pub fn update(state: &mut State, seen: &Seen, now: Timestamp, msg: Msg) -> Vec<Effect> {
+    state.now = now;
+    match msg {
+        Msg::Key(key) => input::key(state, seen, key),
+        Msg::Paste(text) => input::paste(state, &text),
+        Msg::Resize { width, height } => resize(state, width, height),
+        Msg::Focus(_) => {}
+        Msg::Wake => state.touch(),
+        Msg::Runs(news) => runs(state, news),
+        Msg::Health(back_end, health) => set_health(state, back_end, health),
+        Msg::Log { run, event } => log(state, &run, event),
+        Msg::Results { run, results, complete } => {
+            state.store.put_results(&run, results, complete);
+            if is_open(state, &run) {
+                rest(state);
+                state.touch();
+            }
+        }
+        Msg::Answer { id, result } => flight::answer(state, id, result),
+        Msg::Progress { id, text } => flight::progress(state, id, text),
+        Msg::Crashed(text) => {
+            state.outbox.push(Effect::WriteLog(format!("a background task panicked: {text}")));
+            let advice = "The console goes on; what it did may be missing. The log file has more.";
+            state.say(Level::Error, format!("internal error: {text}"), advice);
+        }
+        Msg::Interrupt => input::interrupt(state),
+        Msg::Quit => state.outbox.push(Effect::Quit),
+    }
+    if state.rest.is_some_and(|at| at <= now) {
+        state.rest = None;
+        settle(state);
+    }
+    if state.notice.as_ref().is_some_and(|n| n.until <= now) {
+        state.notice = None;
+        state.touch();
+    }
+    std::mem::take(&mut state.outbox)
+}
+
+/// Brings what the screens show up to date (sort, filter, ages). Call it right before each draw.
+pub fn prepare(state: &mut State, now: Timestamp) {
+    state.now = now;
+    let touched = state.store.take_touched();
+    let settled = state.store.ever_listed();
+    let State { store, hosts, runs, scratch, .. } = state;
+    arrange(&mut hosts.table, &Hosts(store), &touched.hosts, settled, now, scratch);
+    arrange(&mut runs.table, &Runs(store), &touched.runs, settled, now, scratch);
+    if let Some(screen) = &mut state.run {
+        let (store, environment) = (&state.store, &state.environment);
+        let run = store.run(&screen.uid);
+        let overview = || {
+            let page = |run: &Run| describe::overview(store, environment, run, store.details(&run.uid), now);
+            run.map(page).unwrap_or_default()
+        };
+        screen.arrange(store, overview);
+    }
+    state.clear_redraw();
+}
+
+fn arrange(
+    table: &mut super::table::Table,
+    source: &dyn super::table::Source,
+    touched: &HashSet<String>,
+    settled: bool,
+    now: Timestamp,
+    scratch: &mut super::filter::Scratch,
+) {
+    table.arrange(source, touched.iter(), settled, now, scratch);
+}
+
+/// The cursor moved: what is under it is looked at when it has rested.
+pub(super) fn rest(state: &mut State) {
+    state.rest = state.now.checked_add(SignedDuration::from_millis(REST_MS)).ok();
+}
+
+/// The cursor rested.
+fn settle(state: &mut State) {
+    state.touch();
+    match state.screen {
+        Screen::Hosts | Screen::Runs => {
+            state.settled = state.current().map(|r| r.uid.clone());
+            if let Some(uid) = state.settled.clone().filter(|_| state.details_beside()) {
+                open::fetch_details(state, &uid);
+            }
+        }
+        Screen::Run => {
+            let Some(screen) = &mut state.run else { return };
+            screen.arrange_tasks(&state.store);
+            let shown = screen.under_cursor();
+            if screen.shown != shown {
+                (screen.shown, screen.result_top, screen.search.result_hit) = (shown, 0, None);
+            }
+            let run = screen.uid.clone();
+            if let Shown::Result(result) = shown
+                && state.store.result(result).is_none()
+            {
+                flight::start(state, Effect::FetchResult { id: EffectId(0), run, result });
+            }
+        }
+    }
+}
+
+fn resize(state: &mut State, width: u16, height: u16) {
+    let beside = state.details_beside();
+    state.size = (width, height);
+    if state.details_beside() && !beside {
+        rest(state);
+    }
+    state.touch();
+}
+
+fn is_open(state: &State, uid: &str) -> bool {
+    state.run.as_ref().is_some_and(|r| r.uid == uid)
+}
+
+fn runs(state: &mut State, news: RunsMsg) {
+    match news {
+        RunsMsg::Reset => state.store.reset(),
+        RunsMsg::Batch(runs) => {
+            let open = state.run.as_ref().map(|r| r.uid.clone());
+            let concerned = open.filter(|uid| runs.iter().any(|r| r.uid == *uid));
+            state.store.batch(runs);
+            if let Some(uid) = concerned {
+                open::fetch_details(state, &uid);
+            }
+            if state.settled.is_none() {
+                rest(state);
+            }
+        }
+        RunsMsg::Listed => state.store.listed(state.now),
+        RunsMsg::Removed(uids) => {
+            for uid in &uids {
+                state.set_verdict(uid, None);
+            }
+            state.store.remove(uids);
+        }
+    }
+    state.touch();
+}
+
+fn set_health(state: &mut State, back_end: BackEnd, health: Health) {
+    let text = match &health {
+        Health::Down { problem, .. } => Some((Level::Error, problem.text.clone(), problem.advice.clone())),
+        Health::Up => Some((Level::Info, format!("{} is back", back_end.word()), String::new())),
+        Health::Unknown | Health::Unused => None,
+    };
+    let before = state.store.set_health(back_end, health);
+    let now_down = matches!(state.store.health(back_end), Health::Down { .. });
+    let was_down = matches!(before, Health::Down { .. });
+    // The header shows it all the time; only what is new is also remembered.
+    if now_down != was_down
+        && let Some((level, text, advice)) = text
+    {
+        state.remember(super::state::Entry { at: state.now, level, text, advice });
+    }
+    state.touch();
+}
+
+fn log(state: &mut State, run: &str, event: LogEvent) {
+    if !is_open(state, run) {
+        return;
+    }
+    if let Some(log) = state.store.log_mut(run) {
+        log.apply(event);
+        state.touch();
+    }
+}

@@ -1,0 +1,136 @@
+//! Kubernetes: Jobs, pods and their logs, ConfigMaps, bootstrap token Secrets, Events.
+//!
+//! The cluster is the only store of runs. Everything that changes an object carries the resource version or the UID that it
+//! was decided on.
+
+mod cluster;
+mod error;
+mod job;
+mod lease;
+mod pods;
+mod runs;
+mod watch;
+
+use std::time::Duration;
+
+use ::kube::config::{KubeConfigOptions, Kubeconfig};
+use ::kube::{Client, Config};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+
+use crate::config::Kubernetes;
+
+pub use cluster::ConfigMapData;
+pub use error::{KubeError, KubeErrorKind};
+pub use job::{JobTemplate, NewRun, TemplateError};
+pub use lease::Holder;
+pub use watch::RunsEvent;
+
+/// How long a call that is no stream may take.
+const CALL_LIMIT: Duration = Duration::from_secs(15);
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// A handle on one cluster and one namespace; cheap to clone.
+#[derive(Clone)]
+pub struct Kube {
+    client: Client,
+    namespace: String,
+    server: String,
+}
+
+impl Kube {
+    /// Reads the kubeconfig (or the pod's own account) and makes a client. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// When the kubeconfig cannot be read or lacks the context.
+    pub async fn connect(settings: &Kubernetes) -> Result<Self, KubeError> {
+        let doing = "read the kubeconfig";
+        let mut config = match (&settings.kubeconfig, &settings.context) {
+            (Some(path), context) => {
+                let text = Kubeconfig::read_from(path).map_err(|e| {
+                    KubeError::new(KubeErrorKind::Invalid, doing, format!("{}: {e}", path.display()))
+                })?;
+                Self::from_kubeconfig(text, context.clone()).await?
+            }
+            (None, Some(context)) => {
+                let text = Kubeconfig::read()
+                    .map_err(|e| KubeError::new(KubeErrorKind::Invalid, doing, e.to_string()))?;
+                Self::from_kubeconfig(text, Some(context.clone())).await?
+            }
+            (None, None) => Config::infer()
+                .await
+                .map_err(|e| KubeError::new(KubeErrorKind::Invalid, doing, e.to_string()))?,
+        };
+        config.connect_timeout = Some(CONNECT_LIMIT);
+        let namespace = settings.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let server = config.cluster_url.to_string();
+        let client =
+            Client::try_from(config).map_err(|e| KubeError::from_kube("make a Kubernetes client", e))?;
+        Ok(Self { client, namespace, server })
+    }
+
+    async fn from_kubeconfig(text: Kubeconfig, context: Option<String>) -> Result<Config, KubeError> {
+        let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
+        Config::from_custom_kubeconfig(text, &options)
+            .await
+            .map_err(|e| KubeError::new(KubeErrorKind::Invalid, "read the kubeconfig", e.to_string()))
+    }
+
+    /// The namespace of the runs.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The bare client, for the playground's Job runner, which does what no other part of this program may.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The API server's address.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Asks the API server for its version: the cheapest proof that it answers.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub async fn ping(&self) -> Result<String, KubeError> {
+        let version = limited("ask for the API server's version", self.client.apiserver_version()).await?;
+        Ok(version.git_version)
+    }
+
+    fn config_maps(&self, namespace: &str) -> ::kube::Api<ConfigMap> {
+        ::kube::Api::namespaced(self.client.clone(), namespace)
+    }
+
+    fn secrets(&self, namespace: &str) -> ::kube::Api<Secret> {
+        ::kube::Api::namespaced(self.client.clone(), namespace)
+    }
+}
+
+impl std::fmt::Debug for Kube {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kube")
+            .field("server", &self.server)
+            .field("namespace", &self.namespace)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs one call with the time limit, and says what was being done when it fails.
+async fn limited<T>(
+    doing: impl Into<String>,
+    call: impl Future<Output = Result<T, ::kube::Error>>,
+) -> Result<T, KubeError> {
+    match tokio::time::timeout(CALL_LIMIT, call).await {
+        Ok(result) => result.map_err(|e| KubeError::from_kube(doing, e)),
+        Err(_) => Err(KubeError::new(
+            KubeErrorKind::Unreachable,
+            doing,
+            format!("the API server did not answer within {} s", CALL_LIMIT.as_secs()),
+        )),
+    }
+}

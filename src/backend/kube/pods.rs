@@ -1,0 +1,119 @@
+//! Pods of a run, and their logs.
+
+use ::kube::Api;
+use ::kube::api::{ListParams, LogParams};
+use futures_util::{AsyncBufReadExt, Stream, stream};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod as KubePod;
+
+use super::{Kube, KubeError, KubeErrorKind, limited};
+use crate::domain::{LogLine, Pod};
+
+/// A line that is longer is cut: a log is read by people.
+const LONGEST_LINE: usize = 64 * 1024;
+
+impl Kube {
+    fn pod_api(&self) -> Api<KubePod> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// The pods of a run, oldest first.
+    ///
+    /// # Errors
+    /// When the API server does not answer or refuses.
+    pub async fn pods(&self, run_uid: &str) -> Result<Vec<Pod>, KubeError> {
+        let params = ListParams::default().labels(&format!("batch.kubernetes.io/controller-uid={run_uid}"));
+        let list = limited("list the run's pods", self.pod_api().list(&params)).await?;
+        let mut pods: Vec<Pod> = list.items.iter().map(read).collect();
+        pods.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
+        Ok(pods)
+    }
+
+    /// A pod's log, line by line, from `since` on; with `follow` until the pod ends.
+    ///
+    /// # Errors
+    /// When there is no such pod, or its container has not started (`Invalid`), or the API server refuses. An error in the
+    /// middle ends the stream.
+    pub async fn log(
+        &self,
+        pod: &str,
+        since: Option<Timestamp>,
+        follow: bool,
+    ) -> Result<impl Stream<Item = Result<LogLine, KubeError>> + Send + use<>, KubeError> {
+        let params = LogParams { follow, since_time: since, timestamps: true, ..LogParams::default() };
+        let doing = format!("read the log of pod {pod}");
+        let reader = limited(doing.clone(), self.pod_api().log_stream(pod, &params)).await?;
+        let reader = Box::pin(reader);
+        Ok(stream::unfold(Some((reader, doing)), |state| async move {
+            let (mut reader, doing) = state?;
+            let mut line = Vec::new();
+            match reader.read_until(b'\n', &mut line).await {
+                Ok(0) => None,
+                Ok(_) => Some((Ok(parse(line)), Some((reader, doing)))),
+                Err(error) => {
+                    Some((Err(KubeError::new(KubeErrorKind::Unreachable, doing, error.to_string())), None))
+                }
+            }
+        }))
+    }
+}
+
+/// Splits the node's timestamp from the line.
+fn parse(mut line: Vec<u8>) -> LogLine {
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    }
+    let space = line.iter().take(40).position(|b| *b == b' ');
+    let at = space
+        .and_then(|end| line.get(..end))
+        .and_then(|head| std::str::from_utf8(head).ok())
+        .and_then(|head| head.parse::<Timestamp>().ok());
+    let mut text = match (at, space) {
+        (Some(_), Some(end)) => line.split_off(end + 1),
+        _ => line,
+    };
+    text.truncate(LONGEST_LINE);
+    LogLine { at, text }
+}
+
+fn read(pod: &KubePod) -> Pod {
+    let status = pod.status.clone().unwrap_or_default();
+    let container = status.container_statuses.unwrap_or_default().into_iter().next();
+    let state = container.and_then(|c| c.state).unwrap_or_default();
+    let (mut started, mut finished, mut exit_code) = (None, None, None);
+    let mut why = (status.reason, status.message);
+    if let Some(waiting) = state.waiting {
+        why = (waiting.reason.or(why.0), waiting.message.or(why.1));
+    }
+    if let Some(running) = state.running {
+        started = running.started_at;
+    }
+    if let Some(ended) = state.terminated {
+        (started, finished, exit_code) = (ended.started_at, ended.finished_at, Some(ended.exit_code));
+        why = (ended.reason.filter(|r| r != "Completed").or(why.0), ended.message.or(why.1));
+    }
+    Pod {
+        name: pod.metadata.name.clone().unwrap_or_default(),
+        phase: status.phase.unwrap_or_else(|| "Pending".to_owned()),
+        reason: [why.0, why.1].into_iter().flatten().filter(|t| !t.is_empty()).collect::<Vec<_>>().join(": "),
+        created: pod.metadata.creation_timestamp.as_ref().map(|t| t.0).unwrap_or_default(),
+        started: started.map(|t| t.0),
+        finished: finished.map(|t| t.0),
+        exit_code,
+        deleting: pod.metadata.deletion_timestamp.is_some(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_keeps_its_bytes_and_loses_its_timestamp() {
+        let line = parse(b"2026-01-02T03:04:05.123456789Z a \xff b\r\n".to_vec());
+        assert_eq!(line.text, b"a \xff b\r");
+        assert_eq!(line.at.unwrap().to_string(), "2026-01-02T03:04:05.123456789Z");
+        assert_eq!(parse(b"no time here\n".to_vec()), LogLine { at: None, text: b"no time here".to_vec() });
+        assert_eq!(parse(b"2026-01-02T03:04:05Z \n".to_vec()).text, b"");
+    }
+}

@@ -1,0 +1,106 @@
+//! The watch over all runs: it heals itself, and keeps no object.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use ::kube::runtime::watcher;
+use futures_util::{Stream, StreamExt, stream};
+use k8s_openapi::api::batch::v1::Job;
+
+use super::{Kube, KubeError, job};
+use crate::domain::Run;
+use crate::domain::record;
+
+/// What the watch tells.
+#[derive(Debug)]
+pub enum RunsEvent {
+    /// A new list begins: what is not in it by [`RunsEvent::Listed`] is gone.
+    Reset,
+    /// Runs that are new or have changed.
+    Changed(Vec<Run>),
+    /// The list is complete.
+    Listed,
+    /// A run is gone: its UID.
+    Removed(String),
+    /// The watch broke off and goes on after this time; the rows stay, but are stale.
+    Failed(KubeError, Duration),
+}
+
+const FIRST_DELAY: Duration = Duration::from_millis(500);
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+const MOST_IN_A_BATCH: usize = 100;
+
+type Events = Pin<Box<dyn Stream<Item = watcher::Result<watcher::Event<Job>>> + Send>>;
+
+struct Watch {
+    events: stream::ReadyChunks<Events>,
+    delay: Duration,
+    wait: Option<Duration>,
+}
+
+impl Kube {
+    /// Follows all runs. The stream never ends: what fails is told and tried again with a growing delay.
+    pub fn watch_runs(&self) -> impl Stream<Item = RunsEvent> + Send + use<> {
+        self.watch(watcher::Config::default())
+    }
+
+    /// Follows one run, like [`Kube::watch_runs`].
+    pub fn watch_run(&self, name: &str) -> impl Stream<Item = RunsEvent> + Send + use<> {
+        self.watch(watcher::Config::default().fields(&format!("metadata.name={name}")))
+    }
+
+    fn watch(&self, config: watcher::Config) -> impl Stream<Item = RunsEvent> + Send + use<> {
+        let selector = format!("{}={}", record::MANAGED_BY, record::MANAGER);
+        let config = config.labels(&selector).page_size(100);
+        let events: Events = watcher::watcher(self.jobs(), config).boxed();
+        let watch = Watch { events: events.ready_chunks(MOST_IN_A_BATCH), delay: FIRST_DELAY, wait: None };
+        stream::unfold(watch, |mut watch| async move {
+            if let Some(wait) = watch.wait.take() {
+                tokio::time::sleep(wait).await;
+            }
+            let events = watch.events.next().await?;
+            let told = watch.tell(events);
+            Some((stream::iter(told), watch))
+        })
+        .flatten()
+    }
+}
+
+impl Watch {
+    fn tell(&mut self, events: Vec<watcher::Result<watcher::Event<Job>>>) -> Vec<RunsEvent> {
+        let mut told = Vec::new();
+        let mut batch = Vec::new();
+        for event in events {
+            if let Ok(watcher::Event::Apply(job) | watcher::Event::InitApply(job)) = &event {
+                match job::read(job) {
+                    Ok(details) => batch.push(details.run),
+                    Err(error) => tracing::warn!(%error, "left out"),
+                }
+                continue;
+            }
+            if !batch.is_empty() {
+                told.push(RunsEvent::Changed(std::mem::take(&mut batch)));
+            }
+            match event {
+                Ok(watcher::Event::Init) => told.push(RunsEvent::Reset),
+                Ok(watcher::Event::InitDone) => {
+                    self.delay = FIRST_DELAY;
+                    told.push(RunsEvent::Listed);
+                }
+                Ok(watcher::Event::Delete(job)) => {
+                    told.push(RunsEvent::Removed(job.metadata.uid.unwrap_or_default()));
+                }
+                Ok(watcher::Event::Apply(_) | watcher::Event::InitApply(_)) => {}
+                Err(error) => {
+                    told.push(RunsEvent::Failed(KubeError::from_watch("watch runs", error), self.delay));
+                    self.wait = Some(self.delay);
+                    self.delay = (self.delay * 2).min(LONGEST_DELAY);
+                }
+            }
+        }
+        if !batch.is_empty() {
+            told.push(RunsEvent::Changed(batch));
+        }
+        told
+    }
+}

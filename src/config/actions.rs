@@ -1,0 +1,224 @@
+//! The one table of what an operator can do in the console: help, footer, palette, key map and `docs/keys.md` are made from it.
+//!
+//! `app` has the handlers and the conditions; nothing here knows how an action is done.
+
+use std::fmt;
+
+/// Where an action's keys count. A screen's keys are looked up before the global ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scope {
+    /// Everywhere.
+    Global,
+    /// The table of hosts.
+    Hosts,
+    /// The table of runs.
+    Runs,
+    /// Inside one run: its tasks, a result, its log.
+    Run,
+}
+
+impl Scope {
+    /// All of them, in the order of help.
+    pub const ALL: [Self; 4] = [Self::Global, Self::Hosts, Self::Runs, Self::Run];
+
+    /// The name in `config.toml`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Global => "global",
+            Self::Hosts => "hosts",
+            Self::Runs => "runs",
+            Self::Run => "run",
+        }
+    }
+
+    /// The scope of that name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.as_str() == name)
+    }
+
+    /// The heading in help and in the documentation.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Global => "Everywhere",
+            Self::Hosts => "Hosts",
+            Self::Runs => "Runs",
+            Self::Run => "Inside a run",
+        }
+    }
+}
+
+/// What an action asks before it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Risk {
+    /// Nothing.
+    None,
+    /// A confirmation.
+    Ask,
+    /// A confirmation; in a guarded environment its name must be typed.
+    Typed,
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct ActionInfo {
+    /// Which action.
+    pub action: Action,
+    /// Its name in `config.toml` and in the palette.
+    pub name: &'static str,
+    /// One or two words for the footer.
+    pub label: &'static str,
+    /// What it does, in one line.
+    pub description: &'static str,
+    /// Where it can be done.
+    pub scopes: &'static [Scope],
+    /// Its keys unless they are replaced.
+    pub keys: &'static [&'static str],
+    /// What it asks first.
+    pub risk: Risk,
+    /// It changes something outside the console.
+    pub changes: bool,
+}
+
+macro_rules! actions {
+    ($($variant:ident $name:literal $label:literal $description:literal
+       [$($scope:ident)*] [$($key:literal)*] $risk:ident $changes:literal;)*) => {
+        /// Everything that an operator can do in the console by a key of the key map.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Action {
+            $(#[doc = $description] $variant,)*
+        }
+
+        /// The table, in the order of help.
+        pub const ACTIONS: &[ActionInfo] = &[
+            $(ActionInfo {
+                action: Action::$variant,
+                name: $name,
+                label: $label,
+                description: $description,
+                scopes: &[$(Scope::$scope,)*],
+                keys: &[$($key,)*],
+                risk: Risk::$risk,
+                changes: $changes,
+            },)*
+        ];
+
+        impl Action {
+            /// Its row in the table.
+            #[must_use]
+            pub fn info(self) -> &'static ActionInfo {
+                match self {
+                    $(Self::$variant => {
+                        const ROW: ActionInfo = ActionInfo {
+                            action: Action::$variant,
+                            name: $name,
+                            label: $label,
+                            description: $description,
+                            scopes: &[$(Scope::$scope,)*],
+                            keys: &[$($key,)*],
+                            risk: Risk::$risk,
+                            changes: $changes,
+                        };
+                        &ROW
+                    })*
+                }
+            }
+        }
+    };
+}
+
+actions! {
+    Down "down" "down" "Move down one row or line" [Global] ["j" "down"] None false;
+    Up "up" "up" "Move up one row or line" [Global] ["k" "up"] None false;
+    HalfDown "half-page-down" "half down" "Move down half a page" [Global] ["ctrl-d"] None false;
+    HalfUp "half-page-up" "half up" "Move up half a page" [Global] ["ctrl-u"] None false;
+    PageDown "page-down" "page down" "Move down a page" [Global] ["pagedown" "ctrl-f"] None false;
+    PageUp "page-up" "page up" "Move up a page" [Global] ["pageup" "ctrl-b"] None false;
+    Top "top" "top" "Go to the first row or line" [Global] ["g" "home"] None false;
+    Bottom "bottom" "bottom" "Go to the last row or line; a log follows its end again" [Global] ["G" "end"] None false;
+    Left "left" "left" "Scroll left; close the group of tasks" [Global] ["h" "left"] None false;
+    Right "right" "right" "Scroll right; open the group of tasks" [Global] ["right"] None false;
+    Open "open" "open" "Open what is under the cursor" [Global] ["enter"] None false;
+    Back "back" "back" "Close what is open, clear the marks, go back" [Global] ["esc"] None false;
+    NextPane "next-pane" "next pane" "Move the focus to the next pane" [Global] ["tab"] None false;
+    PreviousPane "previous-pane" "previous pane" "Move the focus to the previous pane" [Global] ["shift-tab"] None false;
+    GoHosts "hosts" "hosts" "Show the hosts" [Global] ["1"] None false;
+    GoRuns "runs" "runs" "Show the runs" [Global] ["2"] None false;
+    Filter "filter" "filter" "Filter the rows, or search in a text" [Global] ["/"] None false;
+    Copy "copy" "copy" "Copy what is under the cursor, exactly as it is" [Global] ["y"] None false;
+    Why "why" "why?" "Tell why: the whole of the last problem, or why this row stands where it stands" [Global] ["w"] None false;
+    Messages "messages" "messages" "Show what happened in this console, newest first" [Global] ["m"] None false;
+    Help "help" "help" "Show the keys that count here" [Global] ["?" "f1"] None false;
+    Palette "palette" "all actions" "Find any action by its name" [Global] [":"] None false;
+    Interrupt "interrupt" "cancel" "Close or cancel what is open, then ask to quit" [Global] ["ctrl-c"] None false;
+    Redraw "redraw" "redraw" "Draw the whole screen again" [Global] ["ctrl-l"] None false;
+    Suspend "suspend" "suspend" "Put the console aside and return to the shell (fg brings it back)" [Global] ["ctrl-z"] None false;
+    Quit "quit" "quit" "Quit; asks while something is in flight" [Global] ["q"] None false;
+
+    Approve "approve" "approve" "Approve the pending host, or all marked ones" [Hosts Runs Run] ["a"] Ask true;
+    Check "check" "check first" "Run the policy in check mode first: say what would change, change nothing" [Hosts Runs Run] ["c"] None true;
+    Reject "reject" "reject" "Reject the pending host, or all marked ones" [Hosts Runs Run] ["x"] Ask true;
+    Retry "retry" "retry" "Run the host again, or all marked ones" [Hosts Runs Run] ["r"] Ask true;
+    Stop "stop" "stop" "Stop the run: its pod is ended" [Hosts Runs Run] ["X"] Typed true;
+    Boot "boot" "boot a machine" "Boot another machine (playground)" [Hosts] ["b"] None true;
+    Details "details" "details" "Show or hide the details of the row" [Hosts] ["d"] None false;
+    Sort "sort" "sort" "Sort by the next column" [Hosts Runs] ["s"] None false;
+    Reverse "reverse" "reverse" "Turn the order round" [Hosts Runs] ["S"] None false;
+    Mark "mark" "mark" "Mark the row and go to the next" [Hosts Runs] ["space"] None false;
+    Invert "invert" "invert marks" "Mark what is not marked, and the other way round" [Hosts Runs] ["*"] None false;
+
+    Failed "failed" "failed first" "Tasks in order, the failed ones first, or only those" [Run] ["f"] None false;
+    Log "log" "log" "Go to the log" [Run] ["l"] None false;
+    Diff "diff" "diff" "Go to the diff of the result" [Run] ["d"] None false;
+    Zoom "zoom" "zoom" "Give the pane the whole screen, or give it back" [Run] ["z"] None false;
+    Follow "follow" "follow" "Follow the end of the log, or stop following" [Run] ["F"] None false;
+    NextMatch "next-match" "next match" "Go to the next match of the search" [Run] ["n"] None false;
+    PreviousMatch "previous-match" "previous match" "Go to the previous match of the search" [Run] ["N"] None false;
+}
+
+impl Action {
+    /// The action of that name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        ACTIONS.iter().find(|row| row.name == name).map(|row| row.action)
+    }
+
+    /// True when it can be done in this scope.
+    #[must_use]
+    pub fn in_scope(self, scope: Scope) -> bool {
+        let scopes = self.info().scopes;
+        scopes.contains(&Scope::Global) || scopes.contains(&scope)
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.info().name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_lead_back() {
+        let names: BTreeSet<_> = ACTIONS.iter().map(|row| row.name).collect();
+        assert_eq!(names.len(), ACTIONS.len());
+        for row in ACTIONS {
+            assert_eq!(Action::parse(row.name), Some(row.action));
+            assert_eq!(row.action.info().name, row.name);
+            assert!(!row.scopes.is_empty() && !row.keys.is_empty(), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn what_asks_changes_something() {
+        for row in ACTIONS.iter().filter(|row| row.risk != Risk::None) {
+            assert!(row.changes, "{} asks but changes nothing", row.name);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What the terminal can do, read from the environment: how many colours, which symbols, whether it is one at all.
+//!
+//! Nothing is asked of the terminal itself: answers come late or never. Pure: the environment is a function.
+
+use crate::config::ColourDepth;
+
+/// What the environment says of the terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Capabilities {
+    /// How many colours.
+    pub(crate) depth: ColourDepth,
+    /// Whether the locale and the terminal show more than ASCII.
+    pub(crate) unicode: bool,
+    /// Inside tmux, which drops clipboard sequences by default.
+    pub(crate) tmux: bool,
+}
+
+/// Terminals that know all colours but don't say so in `COLORTERM`, or whose variable gets lost on the way through SSH.
+const TRUE: [&str; 8] =
+    ["xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm", "contour", "rio", "mintty"];
+/// Terminals without colours.
+const MONO: [&str; 8] = ["vt100", "vt102", "vt220", "vt320", "vt420", "xterm-mono", "screen-mono", "wy60"];
+
+impl Capabilities {
+    /// Reads them. The error says why this is no terminal for a console.
+    pub(crate) fn read(env: impl Fn(&str) -> Option<String>) -> Result<Self, &'static str> {
+        let env = |name: &str| env(name).filter(|value| !value.is_empty());
+        let term = env("TERM").ok_or("TERM is not set")?;
+        if term == "dumb" || term == "unknown" {
+            return Err("TERM says that it can't move its cursor");
+        }
+        let locale = env("LC_ALL").or_else(|| env("LC_CTYPE")).or_else(|| env("LANG")).unwrap_or_default();
+        let locale = locale.to_ascii_lowercase().replace('-', "");
+        Ok(Self {
+            depth: if env("NO_COLOR").is_some() { ColourDepth::None } else { depth(&term, env("COLORTERM")) },
+            // The Linux console's fonts lack most symbols.
+            unicode: locale.contains("utf8") && term != "linux",
+            tmux: env("TMUX").is_some(),
+        })
+    }
+}
+
+fn depth(term: &str, colorterm: Option<String>) -> ColourDepth {
+    let says = |names: &[&str]| {
+        names
+            .iter()
+            .any(|name| term.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')))
+    };
+    let colorterm = colorterm.unwrap_or_default();
+    if says(&MONO) || term.ends_with("-m") || term.ends_with("-mono") {
+        ColourDepth::None
+    } else if ["truecolor", "24bit"].contains(&colorterm.as_str()) || term.ends_with("-direct") || says(&TRUE)
+    {
+        ColourDepth::True
+    } else if term.contains("256color") {
+        ColourDepth::Indexed
+    } else {
+        ColourDepth::Ansi
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(vars: &[(&str, &str)]) -> Result<Capabilities, &'static str> {
+        Capabilities::read(|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+    }
+
+    #[test]
+    fn colours_by_the_terminal() {
+        let table = [
+            ("vt100", "", ColourDepth::None),
+            ("linux", "", ColourDepth::Ansi),
+            ("xterm", "", ColourDepth::Ansi),
+            ("xterm-256color", "", ColourDepth::Indexed),
+            ("tmux-256color", "", ColourDepth::Indexed),
+            ("tmux", "", ColourDepth::Ansi),
+            ("xterm-256color", "truecolor", ColourDepth::True),
+            ("xterm-256color", "24bit", ColourDepth::True),
+            ("xterm-direct", "", ColourDepth::True),
+            ("xterm-kitty", "", ColourDepth::True),
+            ("footwear", "", ColourDepth::Ansi),
+            ("vt100", "truecolor", ColourDepth::None),
+        ];
+        for (term, colorterm, depth) in table {
+            let vars = [("TERM", term), ("COLORTERM", colorterm)];
+            assert_eq!(read(&vars).unwrap().depth, depth, "{term} {colorterm}");
+            let vars = [("TERM", term), ("COLORTERM", colorterm), ("NO_COLOR", "1")];
+            assert_eq!(read(&vars).unwrap().depth, ColourDepth::None);
+            let vars = [("TERM", term), ("COLORTERM", colorterm), ("NO_COLOR", "")];
+            assert_eq!(read(&vars).unwrap().depth, depth, "an empty NO_COLOR says nothing");
+        }
+    }
+
+    #[test]
+    fn no_terminal_is_said_so() {
+        assert!(read(&[]).unwrap_err().contains("TERM"));
+        assert!(read(&[("TERM", "")]).is_err());
+        assert!(read(&[("TERM", "dumb")]).is_err());
+    }
+
+    #[test]
+    fn symbols_by_the_locale() {
+        let unicode = |vars: &[(&str, &str)]| read(&[&[("TERM", "xterm")], vars].concat()).unwrap().unicode;
+        assert!(unicode(&[("LANG", "en_US.UTF-8")]));
+        assert!(unicode(&[("LANG", "C.utf8")]));
+        assert!(!unicode(&[("LANG", "C")]));
+        assert!(!unicode(&[]));
+        assert!(!unicode(&[("LC_ALL", "POSIX"), ("LANG", "en_US.UTF-8")]));
+        assert!(unicode(&[("LC_ALL", ""), ("LC_CTYPE", "de_DE.UTF-8"), ("LANG", "C")]));
+        assert!(!read(&[("TERM", "linux"), ("LANG", "en_US.UTF-8")]).unwrap().unicode);
+    }
+}

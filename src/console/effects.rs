@@ -1,0 +1,284 @@
+//! Carrying out effects: each on its own task of the runtime, each answered exactly once.
+//!
+//! A task that panics or is cancelled is answered for. Nothing here decides whether an effect is allowed: the mind offers only
+//! what is, and the back ends' methods that change something want a permit.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+
+use super::outside::Outside;
+use super::{clipboard, watch};
+use crate::app::{Answer, Effect, EffectId, Msg, RunRef};
+use crate::config::Settings;
+use crate::domain::{BackEnd, Health, Problem, ProblemKind};
+use crate::ops::decide::{self, Changes, Seen};
+use crate::ops::machine;
+use crate::ops::marks::{self, Wish};
+
+/// How long the end of the console waits for changes that are under way.
+const LAST_CHANGES: Duration = Duration::from_secs(3);
+
+/// All effects that are under way, and the streams.
+#[derive(Debug)]
+pub(crate) struct Effects {
+    outside: Outside,
+    tell: mpsc::Sender<Msg>,
+    tmux: bool,
+    /// What to cancel, by id.
+    cancel: HashMap<EffectId, AbortHandle>,
+    /// Those that answer; the changes among them are waited for at the end.
+    changes: JoinSet<()>,
+    others: JoinSet<()>,
+    /// What runs for as long as the console.
+    streams: JoinSet<()>,
+    /// The run that is followed: its UID and the tasks that do it.
+    followed: Option<(String, JoinSet<()>)>,
+    /// Bytes for the terminal.
+    words: VecDeque<Vec<u8>>,
+}
+
+type Done = Result<Answer, Problem>;
+
+impl Effects {
+    pub(crate) fn new(settings: Arc<Settings>, tmux: bool, tell: mpsc::Sender<Msg>) -> Self {
+        Self {
+            outside: Outside::new(settings, tell.clone()),
+            tell,
+            tmux,
+            cancel: HashMap::new(),
+            changes: JoinSet::new(),
+            others: JoinSet::new(),
+            streams: JoinSet::new(),
+            followed: None,
+            words: VecDeque::new(),
+        }
+    }
+
+    /// Starts to speak to the back ends. Called once, after the first frame.
+    pub(crate) fn connect(&mut self) {
+        if !self.outside.configured() {
+            return;
+        }
+        let environment = &self.outside.settings.environment;
+        for (back_end, used) in
+            [(BackEnd::Queue, environment.amqp.is_some()), (BackEnd::Ara, environment.ara.is_some())]
+        {
+            if !used {
+                let tell = self.tell.clone();
+                self.streams.spawn(async move {
+                    let _ = tell.send(Msg::Health(back_end, Health::Unused)).await;
+                });
+            }
+        }
+        self.streams.spawn(self.outside.clone().connect_kube(self.tell.clone()));
+        self.streams.spawn(self.outside.clone().watch_queue(self.tell.clone()));
+        self.streams.spawn(watch::runs(self.outside.clone(), self.tell.clone()));
+    }
+
+    /// Whether there is something to say to the terminal.
+    pub(crate) fn speaks(&self) -> bool {
+        !self.words.is_empty()
+    }
+
+    /// What is to be said to the terminal with the next frame.
+    pub(crate) fn words(&mut self) -> impl Iterator<Item = Vec<u8>> + use<'_> {
+        self.words.drain(..)
+    }
+
+    /// Starts one.
+    pub(crate) fn start(&mut self, effect: Effect) {
+        while self.changes.try_join_next().is_some() || self.others.try_join_next().is_some() {}
+        self.cancel.retain(|_, handle| !handle.is_finished());
+        match effect {
+            Effect::Cancel(id) => {
+                if let Some(handle) = self.cancel.remove(&id) {
+                    handle.abort();
+                }
+            }
+            Effect::Follow { run } => self.follow(run),
+            Effect::Unfollow { run } => {
+                self.followed.take_if(|(uid, _)| *uid == run);
+            }
+            Effect::WriteLog(line) => tracing::info!(target: "hostwright::activity", "{line}"),
+            Effect::Copy { id, text } => self.copy(id, text),
+            effect => self.spawn(effect),
+        }
+    }
+
+    /// Waits, for a bounded time, for the changes that are under way; the rest is broken off.
+    pub(crate) async fn finish(mut self) {
+        // Nobody takes the answers any more: without room for them their senders would wait.
+        let (nowhere, _) = mpsc::channel(1);
+        self.tell = nowhere;
+        self.streams.abort_all();
+        self.others.abort_all();
+        self.followed = None;
+        if tokio::time::timeout(LAST_CHANGES, async { while self.changes.join_next().await.is_some() {} })
+            .await
+            .is_err()
+        {
+            tracing::warn!("the console ended before it heard whether its last changes were made");
+        }
+    }
+
+    fn spawn(&mut self, effect: Effect) {
+        let Some(id) = effect.id() else { return };
+        let (doing, changes) = (effect.doing(), effect.changes());
+        let task = tokio::spawn(carry_out(self.outside.clone(), effect));
+        self.cancel.insert(id, task.abort_handle());
+        let answering = answer(id, doing, changes, task, self.tell.clone());
+        if changes {
+            self.changes.spawn(answering)
+        } else {
+            self.others.spawn(answering)
+        };
+    }
+
+    /// Follows this run, in place of any other.
+    fn follow(&mut self, run: RunRef) {
+        let mut tasks = JoinSet::new();
+        let (over, is_over) = tokio::sync::watch::channel(false);
+        tasks.spawn(watch::log(self.outside.clone(), run.clone(), over, self.tell.clone()));
+        tasks.spawn(watch::results(self.outside.clone(), run.clone(), is_over, self.tell.clone()));
+        self.followed = Some((run.uid, tasks));
+    }
+
+    fn copy(&mut self, id: EffectId, text: String) {
+        let sent = Answer::Done(format!("sent {} characters to the clipboard", text.chars().count()));
+        let tell = self.tell.clone();
+        if self.tmux {
+            let task = tokio::spawn(async move { clipboard::tmux(&text).await.map(|()| sent) });
+            self.cancel.insert(id, task.abort_handle());
+            self.others.spawn(answer(id, "copying".to_owned(), false, task, tell));
+            return;
+        }
+        let result = clipboard::sequence(&text).map(|bytes| {
+            self.words.push_back(bytes);
+            sent
+        });
+        self.others.spawn(async move {
+            let _ = tell.send(Msg::Answer { id, result }).await;
+        });
+    }
+}
+
+/// Waits for a task and answers for it, whatever became of it.
+async fn answer(id: EffectId, doing: String, changes: bool, task: JoinHandle<Done>, tell: mpsc::Sender<Msg>) {
+    let result = task.await.unwrap_or_else(|error| {
+        let (kind, what) = match (error.is_cancelled(), changes) {
+            (true, true) => (ProblemKind::Refused, "cancelled; it may have been done all the same"),
+            (true, false) => (ProblemKind::Refused, "cancelled"),
+            (false, _) => (ProblemKind::Failed, "it crashed; the log has the details"),
+        };
+        Err(Problem::new(doing.clone(), kind, format!("{doing}: {what}")))
+    });
+    // Nobody listens any more when the console ends.
+    let _ = tell.send(Msg::Answer { id, result }).await;
+}
+
+/// Does one effect that has an answer.
+async fn carry_out(outside: Outside, effect: Effect) -> Done {
+    match effect {
+        Effect::Approve { run, digest, parameters, .. } => {
+            let changes = parameters.map(changes).unwrap_or_default();
+            approve(&outside, run, digest, &changes).await
+        }
+        Effect::Reject { run, digest, .. } => reject(&outside, run, digest).await,
+        Effect::Check { run, .. } => mark(&outside, &run, Wish::Check, "asked for a check of").await,
+        Effect::Retry { run, .. } => mark(&outside, &run, Wish::Retry, "asked for another run of").await,
+        Effect::Stop { run, .. } => stop(&outside, &run).await,
+        Effect::OpenRun { run, .. } => open(&outside, &run).await,
+        Effect::BootMachine { .. } => boot(&outside).await,
+        other => Err(Problem::new(
+            other.doing(),
+            ProblemKind::Refused,
+            format!("{}: not possible here", other.doing()),
+        )),
+    }
+}
+
+/// What the operator chose differs from nothing: it is all that is applied.
+fn changes(chosen: crate::domain::Parameters) -> Changes {
+    Changes {
+        playbook: Some(chosen.playbook),
+        branch: chosen.branch,
+        groups: Some(chosen.groups),
+        tags: chosen.tags,
+        variables: chosen.variables,
+    }
+}
+
+fn seen(run: RunRef, digest: String) -> Seen {
+    Seen { name: run.name, uid: run.uid, digest }
+}
+
+async fn approve(outside: &Outside, run: RunRef, digest: String, changes: &Changes) -> Done {
+    let host = run.host.to_string();
+    let permit = outside.permit(&host)?;
+    let kube = outside.kube().await?;
+    let by = outside.operator(&kube).await;
+    let environment = &outside.settings.environment;
+    decide::approve(&kube, &permit, environment, &seen(run, digest), changes, &by)
+        .await
+        .map(|_| Answer::Done(format!("approved {host}")))
+        .map_err(|error| error.problem(&host))
+}
+
+async fn reject(outside: &Outside, run: RunRef, digest: String) -> Done {
+    let host = run.host.to_string();
+    let permit = outside.permit(&host)?;
+    let kube = outside.kube().await?;
+    let by = outside.operator(&kube).await;
+    decide::reject(&kube, &permit, &seen(run, digest), &by)
+        .await
+        .map(|_| Answer::Done(format!("rejected {host}")))
+        .map_err(|error| error.problem(&host))
+}
+
+async fn mark(outside: &Outside, run: &RunRef, wish: Wish, done: &str) -> Done {
+    let host = run.host.to_string();
+    let permit = outside.permit(&host)?;
+    let kube = outside.kube().await?;
+    let by = outside.operator(&kube).await;
+    marks::mark(&kube, &permit, wish, &run.name, &run.uid, &by)
+        .await
+        .map(|_| Answer::Done(format!("{done} {host}")))
+        .map_err(|error| error.problem(&host))
+}
+
+async fn stop(outside: &Outside, run: &RunRef) -> Done {
+    let permit = outside.permit(&run.name)?;
+    let kube = outside.kube().await?;
+    let by = outside.operator(&kube).await;
+    decide::stop(&kube, &permit, &run.name, &run.uid, &by)
+        .await
+        .map(|_| Answer::Done(format!("stopped {}", run.name)))
+        .map_err(|error| error.problem(&run.name))
+}
+
+async fn boot(outside: &Outside) -> Done {
+    const SUBJECT: &str = "machine";
+    outside.permit(SUBJECT)?;
+    let hook = outside.hook()?;
+    let kube = outside.kube().await?;
+    let host = machine::unused_name(&kube).await.map_err(|error| error.problem(SUBJECT))?;
+    machine::boot(&hook, &host, &machine::boot_id())
+        .await
+        .map_err(|error| error.problem(host.to_string()))?;
+    Ok(Answer::Done(format!("{host} boots")))
+}
+
+async fn open(outside: &Outside, run: &RunRef) -> Done {
+    let kube = outside.kube().await?;
+    let details = kube.run(&run.name).await.map_err(|error| error.problem(&run.name))?;
+    if details.run.uid == run.uid {
+        Ok(Answer::Run(Box::new(details)))
+    } else {
+        let text = format!("run {} is gone: another one has its name", run.name);
+        Err(Problem::new(&run.name, ProblemKind::NotFound, text))
+    }
+}

@@ -1,0 +1,188 @@
+//! The back ends as the console holds them: connected after the first frame, each on its own, none waited for by the loop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::{Mutex, OnceCell, mpsc, watch};
+
+use crate::app::Msg;
+use crate::backend::amqp::Broker;
+use crate::backend::ara::Ara;
+use crate::backend::hook::Hook;
+use crate::backend::kube::Kube;
+use crate::config::{Permit, Settings};
+use crate::domain::{BackEnd, Health, Problem, ProblemKind};
+use crate::ops::{self, OpError};
+
+/// How long an effect waits for a back end that is being connected.
+const PATIENCE: Duration = Duration::from_secs(5);
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+
+/// Handles on the back ends; cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Outside {
+    pub(crate) settings: Arc<Settings>,
+    kube: Arc<watch::Sender<Option<Kube>>>,
+    ara: Arc<OnceCell<Ara>>,
+    /// ARA's health: whoever asks something of it learns it.
+    ara_health: Arc<Mutex<Trouble>>,
+}
+
+impl Outside {
+    /// Nothing is connected yet.
+    pub(crate) fn new(settings: Arc<Settings>, tell: mpsc::Sender<Msg>) -> Self {
+        Self {
+            settings,
+            kube: Arc::new(watch::Sender::new(None)),
+            ara: Arc::default(),
+            ara_health: Arc::new(Mutex::new(Trouble::new(BackEnd::Ara, tell))),
+        }
+    }
+
+    /// Whether an environment is configured at all.
+    pub(crate) fn configured(&self) -> bool {
+        !self.settings.environment.name.is_empty()
+    }
+
+    /// Makes the Kubernetes client: reads the kubeconfig and the trust roots, again and again until it can be made.
+    pub(crate) async fn connect_kube(self, tell: mpsc::Sender<Msg>) {
+        let mut delay = FIRST_DELAY;
+        let mut trouble = Trouble::new(BackEnd::Cluster, tell);
+        loop {
+            match Kube::connect(&self.settings.environment.kubernetes).await {
+                Ok(kube) => {
+                    self.kube.send_replace(Some(kube));
+                    return;
+                }
+                Err(error) => trouble.down(error.problem(BackEnd::Cluster.word()), delay).await,
+            }
+            tokio::time::sleep(delay).await;
+            delay = (delay * 2).min(LONGEST_DELAY);
+        }
+    }
+
+    /// The Kubernetes client, as soon as there is one.
+    pub(crate) async fn kube(&self) -> Result<Kube, Problem> {
+        let mut made = self.kube.subscribe();
+        let made = tokio::time::timeout(PATIENCE, made.wait_for(Option::is_some)).await;
+        made.ok().and_then(Result::ok).and_then(|kube| kube.clone()).ok_or_else(|| {
+            Problem::new(
+                BackEnd::Cluster.word(),
+                ProblemKind::Unreachable,
+                "there is no cluster to speak to yet",
+            )
+        })
+    }
+
+    /// The Kubernetes client, however long that takes.
+    pub(crate) async fn kube_at_last(&self) -> Option<Kube> {
+        self.kube.subscribe().wait_for(Option::is_some).await.ok().and_then(|kube| kube.clone())
+    }
+
+    /// ARA's client; none when the environment has no ARA.
+    pub(crate) async fn ara(&self) -> Option<Result<&Ara, Problem>> {
+        let settings = self.settings.environment.ara.as_ref()?;
+        let made = self.ara.get_or_try_init(async || Ara::new(settings)).await;
+        Some(made.map_err(|error| error.problem()))
+    }
+
+    /// Something was asked of ARA, and this came of it; it is asked again after this time.
+    pub(crate) async fn ara_said(&self, result: Result<(), &Problem>, delay: Duration) {
+        let mut health = self.ara_health.lock().await;
+        match result {
+            Ok(()) => health.up().await,
+            Err(problem) => health.down(problem.clone(), delay).await,
+        }
+    }
+
+    /// The webhook, as the playground's machines call it.
+    pub(crate) fn hook(&self) -> Result<Hook, Problem> {
+        Hook::new(&self.settings).map_err(|error| error.problem())
+    }
+
+    /// Keeps a connection to the broker and tells how it fares. The console asks nothing else of it.
+    pub(crate) async fn watch_queue(self, tell: mpsc::Sender<Msg>) {
+        let Some(settings) = &self.settings.environment.amqp else { return };
+        let say = async |health| tell.send(Msg::Health(BackEnd::Queue, health)).await.is_ok();
+        let broker = match Broker::new(settings) {
+            Ok(broker) => broker,
+            Err(error) => {
+                say(Health::Down { since: Timestamp::now(), problem: error.problem() }).await;
+                return;
+            }
+        };
+        let mut health = broker.health();
+        let connect = async {
+            // Its first failure is told as health, and further tries are the broker's own.
+            broker.connect().await.ok();
+            std::future::pending::<()>().await;
+        };
+        let listen = async {
+            while health.changed().await.is_ok() {
+                let now = health.borrow_and_update().clone();
+                if !say(now).await {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = connect => {}
+            () = listen => {}
+        }
+    }
+
+    /// The permit to change something.
+    pub(crate) fn permit(&self, subject: &str) -> Result<Permit, Problem> {
+        self.settings.permit().map_err(|error| OpError::from(error).problem(subject))
+    }
+
+    /// The name that a decision is signed with.
+    pub(crate) async fn operator(&self, kube: &Kube) -> String {
+        ops::operator(kube, &self.settings.environment).await
+    }
+}
+
+/// Tells the health of one back end: since when it is down, why, and when it is tried again.
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    back_end: BackEnd,
+    since: Option<Timestamp>,
+    told: bool,
+    tell: mpsc::Sender<Msg>,
+}
+
+impl Trouble {
+    pub(crate) fn new(back_end: BackEnd, tell: mpsc::Sender<Msg>) -> Self {
+        Self { back_end, since: None, told: false, tell }
+    }
+
+    /// It failed, and is tried again after this time.
+    pub(crate) async fn down(&mut self, mut problem: Problem, delay: Duration) {
+        let now = Timestamp::now();
+        let since = *self.since.get_or_insert(now);
+        problem.retry_at = now.checked_add(delay).ok();
+        self.told = true;
+        self.say(Health::Down { since, problem }).await;
+    }
+
+    /// It answers. Said once.
+    pub(crate) async fn up(&mut self) {
+        let news = self.since.take().is_some() || !self.told;
+        self.told = true;
+        if news {
+            self.say(Health::Up).await;
+        }
+    }
+
+    /// Whether it is down, as far as is known.
+    pub(crate) fn is_down(&self) -> bool {
+        self.since.is_some()
+    }
+
+    async fn say(&self, health: Health) {
+        // Nobody listens any more when the console ends.
+        let _ = self.tell.send(Msg::Health(self.back_end, health)).await;
+    }
+}

@@ -1,0 +1,293 @@
+//! The loop: messages in, effects out, frames when something changed.
+//!
+//! It never waits on anything but its channels, reads the clock for everybody, and draws the newest state when the terminal has
+//! taken the frame before: at most 60 times a second, not at all while nothing changes.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::caps::Capabilities;
+use super::decode::Input;
+use super::effects::Effects;
+use super::panics::Guard;
+use super::signals::{Signal, Signals};
+use super::terminal::{Event, Terminal};
+use super::{ConsoleError, Options, PanicIn};
+use crate::app::{self, Effect, Msg, Seen, State};
+use crate::config::Theme;
+use crate::view;
+
+/// The shortest time between two frames.
+const FRAME: Duration = Duration::from_micros(16_667);
+/// How long a burst of messages is taken in before a frame is drawn between.
+const BURST: Duration = Duration::from_millis(8);
+/// How many messages of the background may wait; who has more waits too.
+const MESSAGES: usize = 256;
+/// How long it takes at most until a stop has stopped us. Longer means that nobody could start us again: then none stops us.
+const STOPPED: Duration = Duration::from_millis(200);
+/// How often it is looked whether a shell has put us in the foreground again.
+const FOREGROUND: Duration = Duration::from_millis(250);
+
+/// The loop and all that it owns.
+pub(crate) struct Shell {
+    state: State,
+    seen: Seen,
+    theme: Theme,
+    effects: Effects,
+    messages: mpsc::Receiver<Msg>,
+    signals: Signals,
+    shutdown: CancellationToken,
+    panic: Option<PanicIn>,
+    /// The earliest time of the next frame.
+    next_frame: Instant,
+    /// Draw although the state has not changed: the screen was lost.
+    force: bool,
+    /// Stop the process, as soon as the message at hand is done.
+    suspend: bool,
+    end: Option<Result<(), ConsoleError>>,
+}
+
+/// What the loop woke up for.
+enum Woken {
+    Terminal(Event),
+    Message(Msg),
+    Signal(Signal),
+    Panics(Vec<String>),
+    Shutdown,
+    /// It is time: for a frame, or for [`Msg::Wake`].
+    Time,
+}
+
+impl Shell {
+    pub(crate) fn new(
+        options: &Options,
+        state: State,
+        theme: Theme,
+        capabilities: Capabilities,
+        signals: Signals,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let (send, messages) = mpsc::channel(MESSAGES);
+        Self {
+            state,
+            seen: Seen::default(),
+            theme,
+            effects: Effects::new(options.settings.clone(), capabilities.tmux, send),
+            messages,
+            signals,
+            shutdown,
+            panic: options.panic,
+            next_frame: Instant::now(),
+            force: true,
+            suspend: false,
+            end: None,
+        }
+    }
+
+    /// Runs until the end. Gives back the effects, some of which may still be under way.
+    pub(crate) async fn run(
+        mut self,
+        terminal: &mut Terminal,
+        panics: &Guard,
+    ) -> (Result<(), ConsoleError>, Option<Effects>) {
+        self.resized(terminal);
+        self.draw(terminal);
+        self.effects.connect();
+        if let Some(place) = self.panic.take() {
+            self.crash(place);
+        }
+        loop {
+            if let Some(end) = self.end.take() {
+                return (end, Some(self.effects));
+            }
+            let woken = self.wait(terminal, panics).await;
+            self.take(woken, terminal);
+            self.take_burst(terminal);
+            if self.suspend {
+                self.suspend = false;
+                self.stop(terminal).await;
+            }
+            self.draw_if_due(terminal);
+        }
+    }
+
+    async fn wait(&mut self, terminal: &mut Terminal, panics: &Guard) -> Woken {
+        let frame = self.wants_frame(terminal).then_some(self.next_frame);
+        let wake = self.seen.wake.map(|at| {
+            let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
+            (Instant::now() + left).max(self.next_frame)
+        });
+        let time = frame.into_iter().chain(wake).min();
+        tokio::select! {
+            biased;
+            signal = self.signals.next() => Woken::Signal(signal),
+            () = self.shutdown.cancelled() => Woken::Shutdown,
+            event = terminal.next() => Woken::Terminal(event),
+            texts = panics.next() => Woken::Panics(texts),
+            () = until(time) => Woken::Time,
+            Some(message) = self.messages.recv() => Woken::Message(message),
+        }
+    }
+
+    fn take(&mut self, woken: Woken, terminal: &mut Terminal) {
+        match woken {
+            Woken::Terminal(Event::Input(input)) => self.input(input, terminal),
+            Woken::Terminal(Event::Drained) => {}
+            Woken::Terminal(Event::Closed) => self.end = Some(Err(ConsoleError::Closed)),
+            Woken::Message(message) => self.update(message, terminal),
+            Woken::Signal(signal) => self.signal(signal, terminal),
+            Woken::Panics(texts) => {
+                for text in texts {
+                    self.update(Msg::Crashed(text), terminal);
+                }
+            }
+            Woken::Shutdown => self.end = Some(Ok(())),
+            Woken::Time => {
+                if self.seen.wake.is_some_and(|at| at <= Timestamp::now()) {
+                    self.seen.wake = None;
+                    self.update(Msg::Wake, terminal);
+                }
+            }
+        }
+    }
+
+    /// What has come meanwhile belongs into the same frame; keys go first.
+    fn take_burst(&mut self, terminal: &mut Terminal) {
+        let begun = Instant::now();
+        while self.end.is_none() && !self.suspend && begun.elapsed() < BURST {
+            if let Some(input) = terminal.try_input() {
+                self.input(input, terminal);
+            } else if let Ok(message) = self.messages.try_recv() {
+                self.update(message, terminal);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn input(&mut self, input: Input, terminal: &mut Terminal) {
+        let message = match input {
+            Input::Key(key) => Msg::Key(key),
+            Input::Paste(text) => Msg::Paste(text),
+            Input::Focus(focus) => Msg::Focus(focus),
+        };
+        self.update(message, terminal);
+    }
+
+    fn signal(&mut self, signal: Signal, terminal: &mut Terminal) {
+        match signal {
+            Signal::Resized => {
+                if terminal.resized() {
+                    self.resized(terminal);
+                }
+            }
+            Signal::Stop => self.suspend = true,
+            // Somebody stopped us in a way that cannot be caught; who knows what the terminal shows now.
+            Signal::Continued => {
+                if terminal.foreground() {
+                    self.retake(terminal);
+                } else {
+                    self.suspend = true;
+                }
+            }
+            Signal::End(..) | Signal::HangUp => self.end = signal.error().map(Err),
+        }
+    }
+
+    fn resized(&mut self, terminal: &Terminal) {
+        let (width, height) = terminal.size();
+        self.force = true;
+        self.update(Msg::Resize { width, height }, terminal);
+    }
+
+    fn update(&mut self, message: Msg, terminal: &Terminal) {
+        for effect in app::update(&mut self.state, &self.seen, Timestamp::now(), message) {
+            self.perform(effect, terminal);
+        }
+    }
+
+    fn perform(&mut self, effect: Effect, _terminal: &Terminal) {
+        match effect {
+            Effect::Quit => self.end = Some(Ok(())),
+            Effect::Suspend => self.suspend = true,
+            Effect::Redraw => self.force = true,
+            effect => self.effects.start(effect),
+        }
+    }
+
+    fn wants_frame(&self, terminal: &Terminal) -> bool {
+        (self.force || self.state.needs_frame() || self.effects.speaks()) && terminal.ready()
+    }
+
+    fn draw_if_due(&mut self, terminal: &mut Terminal) {
+        if self.end.is_none() && self.wants_frame(terminal) && Instant::now() >= self.next_frame {
+            self.draw(terminal);
+        }
+    }
+
+    fn draw(&mut self, terminal: &mut Terminal) {
+        self.next_frame = Instant::now() + FRAME;
+        if std::mem::take(&mut self.force) {
+            terminal.repaint();
+        }
+        for bytes in self.effects.words() {
+            terminal.say(&bytes);
+        }
+        app::prepare(&mut self.state, Timestamp::now());
+        let (state, theme) = (&self.state, &self.theme);
+        self.seen = terminal.draw(|frame| view::draw(frame, state, theme));
+    }
+
+    /// Gives the terminal back, stops the whole job as Ctrl-Z does elsewhere, and takes the terminal again afterwards.
+    async fn stop(&mut self, terminal: &mut Terminal) {
+        terminal.leave();
+        // Not SIGTSTP, which we catch, and not SIGSTOP, which stops even a job that no shell could start again: the system
+        // treats SIGTTIN as it treats an uncaught SIGTSTP.
+        if let Err(error) = rustix::process::kill_current_process_group(rustix::process::Signal::TTIN) {
+            tracing::warn!(%error, "the job could not be stopped");
+        }
+        tokio::select! {
+            biased;
+            signal = self.signals.continued() => self.end = signal.error().map(Err),
+            () = sleep(STOPPED) => tracing::info!("nothing stopped us: there is no shell with job control above us"),
+        }
+        // In the background we touch nothing: that would only stop us again.
+        while self.end.is_none() && !terminal.foreground() {
+            tokio::select! {
+                biased;
+                signal = self.signals.continued() => self.end = signal.error().map(Err),
+                () = sleep(FOREGROUND) => {}
+            }
+        }
+        if self.end.is_none() {
+            self.retake(terminal);
+        }
+    }
+
+    fn retake(&mut self, terminal: &mut Terminal) {
+        match terminal.retake() {
+            Ok(()) => self.resized(terminal),
+            Err(error) => self.end = Some(Err(error)),
+        }
+    }
+
+    /// For tests: a panic where the test wants it.
+    #[expect(clippy::panic, reason = "tests of what a panic leaves behind need one")]
+    fn crash(&self, place: PanicIn) {
+        match place {
+            PanicIn::Loop => panic!("a test asked for this panic"),
+            PanicIn::Task => drop(tokio::spawn(async { panic!("a test asked for this panic") })),
+        }
+    }
+}
+
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,175 @@
+//! What streams in by itself: all runs, and the log and results of the one run that is looked at.
+
+use std::time::Duration;
+
+use futures_util::{Stream, StreamExt};
+use jiff::Timestamp;
+use tokio::sync::{mpsc, watch};
+
+use super::outside::{Outside, Trouble};
+use crate::app::{self, LogEvent, Msg, RunRef, RunsMsg};
+use crate::backend::kube::{Kube, RunsEvent};
+use crate::domain::results::{PlaybookStatus, RunResults};
+use crate::domain::{BackEnd, Problem};
+use crate::ops;
+
+/// How long after a failed watch should have been tried again it is asked whether the API server answers. The watch itself says
+/// nothing when it goes on and nothing has changed.
+const SILENCE: Duration = Duration::from_millis(1500);
+
+/// Follows all runs, for as long as the console lives.
+pub(crate) async fn runs(outside: Outside, tell: mpsc::Sender<Msg>) {
+    let Some(kube) = outside.kube_at_last().await else { return };
+    let events = kube.watch_runs();
+    follow_runs(&kube, events, tell).await;
+}
+
+async fn follow_runs(kube: &Kube, events: impl Stream<Item = RunsEvent>, tell: mpsc::Sender<Msg>) {
+    let mut health = Trouble::new(BackEnd::Cluster, tell.clone());
+    let mut events = std::pin::pin!(events.fuse());
+    let mut quiet_until = None;
+    loop {
+        let ask = async {
+            match quiet_until.filter(|_| health.is_down()) {
+                Some(time) => tokio::time::sleep_until(time).await,
+                None => std::future::pending().await,
+            }
+            kube.ping().await.is_ok()
+        };
+        let event = tokio::select! {
+            event = events.next() => event,
+            up = ask => {
+                quiet_until = None;
+                if up {
+                    health.up().await;
+                }
+                continue;
+            }
+        };
+        let message = match event {
+            None => return,
+            Some(RunsEvent::Failed(error, delay)) => {
+                quiet_until = Some(tokio::time::Instant::now() + delay + SILENCE);
+                health.down(error.problem(BackEnd::Cluster.word()), delay).await;
+                continue;
+            }
+            Some(RunsEvent::Reset) => RunsMsg::Reset,
+            Some(RunsEvent::Changed(runs)) => {
+                health.up().await;
+                RunsMsg::Batch(runs)
+            }
+            Some(RunsEvent::Listed) => {
+                health.up().await;
+                RunsMsg::Listed
+            }
+            Some(RunsEvent::Removed(uid)) => RunsMsg::Removed(vec![uid]),
+        };
+        if tell.send(Msg::Runs(message)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Follows the log of one run to its end: its pods one after another. `over` is set when no more comes.
+pub(crate) async fn log(outside: Outside, run: RunRef, over: watch::Sender<bool>, tell: mpsc::Sender<Msg>) {
+    let say = async |event| tell.send(Msg::Log { run: run.uid.clone(), event }).await.is_ok();
+    let details = loop {
+        let Some(kube) = outside.kube_at_last().await else { return };
+        match ops::runs::find(&kube, &run.name).await {
+            Ok(details) if details.run.uid == run.uid => break (kube, details.run),
+            Ok(_) => {
+                over.send_replace(true);
+                say(LogEvent::Ended).await;
+                return;
+            }
+            Err(error) => {
+                if !say(LogEvent::Problem(retried(error.problem(run.name.clone()), RETRY))).await {
+                    return;
+                }
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    };
+    let (kube, found) = details;
+    let mut events = ops::logs::read(&kube, &found, true);
+    while let Some(event) = events.recv().await {
+        let event = match event {
+            ops::logs::LogEvent::Attempt(number, _) => {
+                LogEvent::Attempt(u32::try_from(number).unwrap_or(u32::MAX))
+            }
+            ops::logs::LogEvent::Lines(lines) => LogEvent::Lines(lines.into_iter().map(line).collect()),
+            ops::logs::LogEvent::Waiting(why) => LogEvent::Waiting(why),
+            ops::logs::LogEvent::Failed(error, delay) => {
+                LogEvent::Problem(retried(error.problem(run.name.clone()), delay))
+            }
+            ops::logs::LogEvent::Ended => {
+                over.send_replace(true);
+                LogEvent::Ended
+            }
+        };
+        if !say(event).await {
+            return;
+        }
+    }
+}
+
+/// Asks ARA for the results of one run, again and again until there can be no more: often while they change, less and less
+/// often while they don't. ARA cannot push.
+pub(crate) async fn results(
+    outside: Outside,
+    run: RunRef,
+    mut over: watch::Receiver<bool>,
+    tell: mpsc::Sender<Msg>,
+) {
+    let mut known: Option<RunResults> = None;
+    let mut pause = OFTEN;
+    // Asked once more after the end: what was recorded last is there then. A pod that was killed never closes its playbook.
+    let mut last_looks = LAST_LOOKS;
+    loop {
+        let was_over = *over.borrow_and_update();
+        let found = match outside.ara().await {
+            None => return,
+            Some(Ok(ara)) => ops::results::of_run(ara, &run.uid).await.map_err(|error| error.problem()),
+            Some(Err(problem)) => Err(problem),
+        };
+        outside.ara_said(found.as_ref().map(drop), pause).await;
+        let recording =
+            |found: &RunResults| found.playbooks.iter().any(|p| p.status == PlaybookStatus::Running);
+        let (news, complete) = match &found {
+            Ok(found) => {
+                last_looks -= u32::from(was_over);
+                (known.as_ref() != Some(found), was_over && (last_looks == 0 || !recording(found)))
+            }
+            Err(_) => (true, false),
+        };
+        pause = if news && found.is_ok() { OFTEN } else { (pause * 3 / 2).min(SELDOM) };
+        if news || complete {
+            let results = found.map(Box::new).map_err(|problem| retried(problem, pause));
+            known = results.as_ref().ok().map(|found| (**found).clone());
+            let message = Msg::Results { run: run.uid.clone(), results, complete };
+            if tell.send(message).await.is_err() || complete {
+                return;
+            }
+        }
+        // The end of the log is a reason to look at once.
+        if was_over {
+            tokio::time::sleep(pause).await;
+        } else {
+            let _ = tokio::time::timeout(pause, over.wait_for(|over| *over)).await;
+        }
+    }
+}
+
+fn retried(mut problem: Problem, delay: Duration) -> Problem {
+    problem.retry_at = Timestamp::now().checked_add(delay).ok();
+    problem
+}
+
+const RETRY: Duration = Duration::from_secs(3);
+const OFTEN: Duration = Duration::from_secs(1);
+const SELDOM: Duration = Duration::from_secs(10);
+const LAST_LOOKS: u32 = 10;
+
+fn line(line: crate::domain::LogLine) -> app::LogLine {
+    app::LogLine { at: line.at, bytes: line.text.into_boxed_slice() }
+}

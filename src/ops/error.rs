@@ -1,0 +1,112 @@
+//! Why a deed was not done.
+
+use jiff::Timestamp;
+
+use crate::backend::amqp::AmqpError;
+use crate::backend::ara::AraError;
+use crate::backend::hook::HookError;
+use crate::backend::kube::{KubeError, KubeErrorKind};
+use crate::config::ReadOnly;
+use crate::domain::target::TargetsError;
+use crate::domain::{HostName, Phase, Problem, ProblemKind, Verdict};
+
+/// Why a deed was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum OpError {
+    /// The cluster did not do it.
+    #[error(transparent)]
+    Kube(#[from] KubeError),
+    /// The broker did not do it.
+    #[error(transparent)]
+    Amqp(#[from] AmqpError),
+    /// ARA did not answer.
+    #[error(transparent)]
+    Ara(#[from] AraError),
+    /// The settings are read-only.
+    #[error(transparent)]
+    ReadOnly(#[from] ReadOnly),
+    /// There is no such thing.
+    #[error("there is no {0}")]
+    NotFound(String),
+    /// Somebody decided before.
+    #[error("cannot decide on {host}: {by} {} it at {at}", verdict.as_str())]
+    Decided {
+        /// The host.
+        host: HostName,
+        /// What they decided.
+        verdict: Verdict,
+        /// Who.
+        by: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// The host said something else since the operator looked.
+    #[error("cannot approve {0}: its announcement has changed since you looked: look again, then decide")]
+    Changed(HostName),
+    /// The run is not where the deed needs it to be.
+    #[error("cannot {deed} {run}: it is {phase}")]
+    Phase {
+        /// The deed.
+        deed: &'static str,
+        /// The run or host.
+        run: String,
+        /// Where it stands.
+        phase: Phase,
+    },
+    /// The deed was asked for before and is still to be done.
+    #[error("cannot {deed} {run}: {by} asked for that at {at}, the server has not done it yet")]
+    Asked {
+        /// The deed.
+        deed: &'static str,
+        /// The run.
+        run: String,
+        /// Who asked.
+        by: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// Others kept changing the same object.
+    #[error("cannot {0}: others keep changing it: try again")]
+    Contended(String),
+    /// The targets cannot be read or written.
+    #[error("ConfigMap {place} {error}")]
+    Targets {
+        /// Namespace, name and key.
+        place: String,
+        /// What is wrong.
+        error: TargetsError,
+    },
+    /// The hook did not take an announcement.
+    #[error(transparent)]
+    Hook(#[from] HookError),
+    /// What was given cannot be used.
+    #[error("{0}")]
+    Invalid(String),
+    /// The cluster lacks what is needed.
+    #[error("{0}")]
+    Missing(String),
+}
+
+impl OpError {
+    /// As the console and the commands show it.
+    #[must_use]
+    pub fn problem(&self, subject: impl Into<String>) -> Problem {
+        let kind = match self {
+            Self::Kube(error) => return error.problem(subject),
+            Self::Amqp(error) => return Problem { subject: subject.into(), ..error.problem() },
+            Self::Ara(error) => return Problem { subject: subject.into(), ..error.problem() },
+            Self::Hook(error) => return Problem { subject: subject.into(), ..error.problem() },
+            Self::ReadOnly(_) => ProblemKind::Refused,
+            Self::NotFound(_) => ProblemKind::NotFound,
+            Self::Decided { .. } | Self::Changed(_) | Self::Contended(_) => ProblemKind::Conflict,
+            Self::Phase { .. } | Self::Asked { .. } => ProblemKind::Refused,
+            Self::Targets { .. } | Self::Invalid(_) => ProblemKind::Invalid,
+            Self::Missing(_) => ProblemKind::Failed,
+        };
+        Problem::new(subject, kind, self.to_string())
+    }
+
+    pub(super) fn is_kube(&self, kind: KubeErrorKind) -> bool {
+        matches!(self, Self::Kube(error) if error.kind == kind)
+    }
+}

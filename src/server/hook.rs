@@ -1,0 +1,305 @@
+//! `POST /host/online`, `GET /healthz`, `GET /readyz`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequest, Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
+use http::{HeaderMap, StatusCode, header};
+use serde_json::{Map, Value, json};
+use tokio::sync::{Semaphore, watch};
+
+use super::Context;
+use super::access::{caller, contains, has_token};
+use super::reconcile::Overview;
+use crate::domain::{ANNOUNCEMENT_LIMIT, Announcement, Health, RawAnnouncement};
+use crate::ops::{self, OpError};
+
+const BODY_LIMIT: usize = 16 * 1024;
+/// Requests that speak to the API server at the same time; the others wait their turn.
+const AT_ONCE: usize = 32;
+const RETRY_SOON: &str = "5";
+const RETRY_LATER: &str = "60";
+
+#[derive(Clone)]
+struct Hook {
+    context: Arc<Context>,
+    overview: watch::Receiver<Overview>,
+    turns: Arc<Semaphore>,
+}
+
+pub(super) fn router(context: Arc<Context>, overview: watch::Receiver<Overview>) -> Router {
+    let hook = Hook { context, overview, turns: Arc::new(Semaphore::new(AT_ONCE)) };
+    Router::new()
+        .route("/host/online", post(online))
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(ready))
+        .fallback(async || refuse(StatusCode::NOT_FOUND, None, "there is nothing here: POST /host/online"))
+        .method_not_allowed_fallback(async || {
+            refuse(
+                StatusCode::METHOD_NOT_ALLOWED,
+                None,
+                "use POST for /host/online, GET for /healthz and /readyz",
+            )
+        })
+        .layer(DefaultBodyLimit::max(BODY_LIMIT))
+        .with_state(hook)
+}
+
+/// What is answered when a request is refused.
+#[derive(Debug)]
+struct Refusal(Box<Response>);
+
+impl From<Response> for Refusal {
+    fn from(response: Response) -> Self {
+        Self(Box::new(response))
+    }
+}
+
+fn refuse(status: StatusCode, field: Option<&str>, reason: impl std::fmt::Display) -> Response {
+    let mut body = Map::new();
+    if let Some(field) = field {
+        body.insert("field".to_owned(), json!(field));
+    }
+    body.insert("error".to_owned(), json!(reason.to_string()));
+    (status, Json(Value::Object(body))).into_response()
+}
+
+fn try_again(status: StatusCode, after: &'static str, reason: impl std::fmt::Display) -> Response {
+    let mut response = refuse(status, None, reason);
+    response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static(after));
+    response
+}
+
+async fn online(
+    State(hook): State<Hook>,
+    Extension(ConnectInfo(peer)): Extension<ConnectInfo<SocketAddr>>,
+    request: Request,
+) -> Response {
+    let limit = hook.context.settings.request_timeout;
+    match tokio::time::timeout(limit, hook.answer(peer.ip(), request)).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(Refusal(response))) => *response,
+        Err(_) => {
+            try_again(StatusCode::SERVICE_UNAVAILABLE, RETRY_SOON, "the request took too long: try again")
+        }
+    }
+}
+
+impl Hook {
+    async fn answer(&self, peer: IpAddr, request: Request) -> Result<Response, Refusal> {
+        let settings = &self.context.settings;
+        let caller = caller(peer, request.headers(), &settings.proxies);
+        if !settings.networks.is_empty() && !contains(&settings.networks, caller) {
+            return Err(Refusal::from(refuse(
+                StatusCode::FORBIDDEN,
+                None,
+                format!("{caller} may not call from there"),
+            )));
+        }
+        if let Some(token) = &self.context.token
+            && !has_token(request.headers(), token)
+        {
+            let mut response = refuse(StatusCode::UNAUTHORIZED, None, "the bearer token is missing or wrong");
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
+            return Err(response.into());
+        }
+        let announcement = read(request, caller).await?;
+        self.record(&announcement).await
+    }
+
+    async fn record(&self, announcement: &Announcement) -> Result<Response, Refusal> {
+        let context = &self.context;
+        let unavailable = |why: &dyn std::fmt::Display| {
+            Refusal::from(try_again(StatusCode::SERVICE_UNAVAILABLE, RETRY_SOON, why))
+        };
+        let _turn = self.turns.acquire().await.map_err(|e| unavailable(&e))?;
+        self.has_room(announcement).await?;
+        let queue = context.broker.is_some();
+        let announced =
+            ops::announce::announce(&context.kube, &context.permit, &context.template, announcement, queue)
+                .await
+                .map_err(|error| {
+                    tracing::warn!(host = %announcement.host, %error, "an announcement was not recorded");
+                    unavailable(&"the announcement could not be recorded: try again")
+                })?;
+        let run = announced.run;
+        let status = if announced.created { StatusCode::ACCEPTED } else { StatusCode::OK };
+        tracing::info!(host = %run.host, run = run.name, created = announced.created, "online");
+        Ok((status, Json(json!({"host": run.host, "run": run.name, "phase": run.phase}))).into_response())
+    }
+
+    /// With too many pending runs only hosts that have one already are heard.
+    async fn has_room(&self, announcement: &Announcement) -> Result<(), Refusal> {
+        let pending = self.overview.borrow().pending;
+        if pending < self.context.settings.pending_limit {
+            return Ok(());
+        }
+        match ops::runs::of_host(&self.context.kube, &announcement.host).await {
+            Ok(details) if !details.run.is_over() => Ok(()),
+            Ok(_) | Err(OpError::NotFound(_)) => Err(Refusal::from(try_again(
+                StatusCode::TOO_MANY_REQUESTS,
+                RETRY_LATER,
+                format!("{pending} hosts are pending already: try again later"),
+            ))),
+            Err(_) => Err(Refusal::from(try_again(StatusCode::SERVICE_UNAVAILABLE, RETRY_SOON, "try again"))),
+        }
+    }
+}
+
+/// Reads and checks the request's body.
+async fn read(request: Request, caller: IpAddr) -> Result<Announcement, Refusal> {
+    let form = is_form(request.headers())?;
+    let body = Bytes::from_request(request, &()).await.map_err(|rejection| {
+        let status = rejection.status();
+        let text = match status {
+            StatusCode::PAYLOAD_TOO_LARGE => format!("the body has more than {BODY_LIMIT} bytes"),
+            _ => "the body could not be read".to_owned(),
+        };
+        Refusal::from(refuse(status, None, text))
+    })?;
+    let mut raw = if form { from_form(&body) } else { from_json(&body) }?;
+    raw.address = raw.address.filter(|a| !a.is_empty()).or_else(|| Some(caller.to_string()));
+    let announcement = raw
+        .check()
+        .map_err(|e| Refusal::from(refuse(StatusCode::BAD_REQUEST, Some(e.field), e.to_string())))?;
+    let size = announcement.to_json().len();
+    if size > ANNOUNCEMENT_LIMIT {
+        let text =
+            format!("the announcement has {size} bytes, more than {ANNOUNCEMENT_LIMIT}: send fewer facts");
+        return Err(Refusal::from(refuse(StatusCode::PAYLOAD_TOO_LARGE, None, text)));
+    }
+    Ok(announcement)
+}
+
+fn is_form(headers: &HeaderMap) -> Result<bool, Refusal> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match kind.as_str() {
+        "application/json" => Ok(false),
+        "application/x-www-form-urlencoded" => Ok(true),
+        _ => Err(Refusal::from(refuse(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            None,
+            "send application/json or application/x-www-form-urlencoded",
+        ))),
+    }
+}
+
+fn wrong(field: &'static str, reason: impl std::fmt::Display) -> Refusal {
+    Refusal::from(refuse(StatusCode::BAD_REQUEST, Some(field), format!("{field} {reason}")))
+}
+
+fn from_json(body: &[u8]) -> Result<RawAnnouncement, Refusal> {
+    let value: Value = serde_json::from_slice(body).map_err(|e| {
+        Refusal::from(refuse(StatusCode::BAD_REQUEST, None, format!("the body is not JSON: {e}")))
+    })?;
+    let Value::Object(mut fields) = value else {
+        return Err(Refusal::from(refuse(StatusCode::BAD_REQUEST, None, "the body is not a JSON object")));
+    };
+    let mut text = |name: &'static str| match fields.remove(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(Value::Array(items)) if name == "sshkeys" || name == "groups" => {
+            let lines: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+            lines.map(|l| Some(l.join("\n"))).ok_or_else(|| wrong(name, "is not a list of texts"))
+        }
+        Some(_) => Err(wrong(name, "is not a text")),
+    };
+    let mut raw = RawAnnouncement {
+        hostname: text("hostname")?.ok_or_else(|| wrong("hostname", "is missing"))?,
+        sshkeys: text("sshkeys")?.unwrap_or_default(),
+        boot: text("boot")?,
+        address: text("address")?,
+        branch: text("branch")?,
+        groups: split(&text("groups")?.unwrap_or_default()),
+        facts: Map::new(),
+    };
+    raw.facts = match fields.remove("facts") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(facts)) => facts,
+        Some(_) => return Err(wrong("facts", "is not a JSON object")),
+    };
+    Ok(raw)
+}
+
+fn from_form(body: &[u8]) -> Result<RawAnnouncement, Refusal> {
+    let mut raw = RawAnnouncement::default();
+    let mut named = false;
+    for (name, value) in form_urlencoded::parse(body) {
+        match name.as_ref() {
+            "hostname" => {
+                raw.hostname = value.into_owned();
+                named = true;
+            }
+            "sshkeys" => {
+                raw.sshkeys.push_str(&value);
+                raw.sshkeys.push('\n');
+            }
+            "boot" => raw.boot = Some(value.into_owned()),
+            "address" => raw.address = Some(value.into_owned()),
+            "branch" => raw.branch = Some(value.into_owned()),
+            "groups" => raw.groups.extend(split(&value)),
+            "facts" if !value.trim().is_empty() => {
+                raw.facts = serde_json::from_str(&value)
+                    .map_err(|e| wrong("facts", format!("is not a JSON object: {e}")))?;
+            }
+            _ => {}
+        }
+    }
+    if named { Ok(raw) } else { Err(wrong("hostname", "is missing")) }
+}
+
+fn split(groups: &str) -> Vec<String> {
+    groups.split([',', ' ', '\n', '\t', '\r']).filter(|g| !g.is_empty()).map(str::to_owned).collect()
+}
+
+async fn ready(State(hook): State<Hook>) -> Response {
+    let overview = hook.overview.borrow().clone();
+    let queue =
+        hook.context.broker.as_ref().map_or(Health::Unused, |broker| broker.health().borrow().clone());
+    let status =
+        if overview.cluster == Health::Up { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let body = json!({"cluster": overview.cluster, "queue": queue, "pending": overview.pending, "delivers": overview.delivers});
+    (status, Json(body)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn form_and_json_say_the_same() {
+        let json = from_json(
+            br#"{"hostname":"web-1","sshkeys":["a","b"],"groups":["web","db"],"facts":{"cores":4},"boot":"1"}"#,
+        )
+        .unwrap();
+        let form =
+            from_form(b"hostname=web-1&sshkeys=a%0Ab&groups=web,db&facts=%7B%22cores%22%3A4%7D&boot=1")
+                .unwrap();
+        assert_eq!(json.groups, form.groups);
+        assert_eq!(json.facts, form.facts);
+        assert_eq!(json.sshkeys.trim(), form.sshkeys.trim());
+        assert_eq!((json.hostname, json.boot), (form.hostname, form.boot));
+    }
+
+    #[test]
+    fn wrong_types_are_refused_with_the_field() {
+        for body in [
+            r#"{}"#,
+            r#"{"hostname":1}"#,
+            r#"{"hostname":"a","facts":[]}"#,
+            r#"{"hostname":"a","groups":[1]}"#,
+            "[]",
+            "{",
+        ] {
+            assert_eq!(from_json(body.as_bytes()).unwrap_err().0.status(), StatusCode::BAD_REQUEST, "{body}");
+        }
+        assert!(from_form(b"hostnam=x").is_err());
+    }
+}

@@ -1,0 +1,282 @@
+//! The server's loop: it watches all runs and does what they ask for: approval by rule, delivery, answers to marks, queues to
+//! delete, old runs to prune.
+//!
+//! Level-triggered: what is to be done is read from the runs as they are, so that nothing is lost when this process is killed at
+//! any point. Only the holder of the Lease works; every replica watches.
+
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Context;
+use crate::backend::kube::{Holder, RunsEvent};
+use crate::domain::{Health, Phase, Run};
+use crate::ops::{self, OpError};
+
+const LEASE: &str = "hostwright-server";
+const LEASE_LIFETIME: Duration = Duration::from_secs(15);
+const LEASE_RENEWED_EVERY: Duration = Duration::from_secs(5);
+/// What failed is left alone for this long, unless a full pass is due.
+const REST: Duration = Duration::from_secs(5);
+const AT_ONCE: usize = 8;
+
+/// What the rest of the server needs to know.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Overview {
+    /// The API server's health.
+    pub(super) cluster: Health,
+    /// How many runs are pending.
+    pub(super) pending: usize,
+    /// Whether this replica delivers.
+    pub(super) delivers: bool,
+}
+
+/// The runs as the watch last told them; shared by the watch and the worker, never held over an await.
+type Runs = Arc<Mutex<HashMap<String, Run>>>;
+
+pub(super) async fn run(
+    context: Arc<Context>,
+    overview: watch::Sender<Overview>,
+    shutdown: CancellationToken,
+) {
+    let runs = Runs::default();
+    let changed = Arc::new(Notify::new());
+    let leads = Arc::new(AtomicBool::new(false));
+    tokio::join!(
+        follow(&context, &runs, &changed, &overview, &shutdown),
+        lead(&context, &leads, &changed, &overview, &shutdown),
+        work(&context, &runs, &changed, &leads, &shutdown),
+    );
+}
+
+fn lock(runs: &Mutex<HashMap<String, Run>>) -> std::sync::MutexGuard<'_, HashMap<String, Run>> {
+    runs.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Keeps the runs up to date.
+async fn follow(
+    context: &Context,
+    runs: &Runs,
+    changed: &Notify,
+    overview: &watch::Sender<Overview>,
+    shutdown: &CancellationToken,
+) {
+    let mut events = pin!(context.kube.watch_runs());
+    let mut fresh: Option<HashMap<String, Run>> = None;
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event,
+            () = shutdown.cancelled() => return,
+        };
+        let mut health = None;
+        match event {
+            None => return,
+            Some(RunsEvent::Reset) => fresh = Some(HashMap::new()),
+            Some(RunsEvent::Changed(batch)) => {
+                let mut stored = lock(runs);
+                let target = fresh.as_mut().unwrap_or(&mut stored);
+                target.extend(batch.into_iter().map(|run| (run.uid.clone(), run)));
+            }
+            Some(RunsEvent::Listed) => {
+                if let Some(listed) = fresh.take() {
+                    *lock(runs) = listed;
+                }
+                health = Some(Health::Up);
+            }
+            Some(RunsEvent::Removed(uid)) => {
+                lock(runs).remove(&uid);
+            }
+            Some(RunsEvent::Failed(error, delay)) => {
+                tracing::warn!(%error, retry_in = delay.as_secs_f32(), "the watch over runs broke off");
+                let mut problem = error.problem("cluster");
+                problem.retry_at =
+                    Timestamp::now().checked_add(SignedDuration::try_from(delay).unwrap_or_default()).ok();
+                health = Some(Health::Down { since: Timestamp::now(), problem });
+            }
+        }
+        let pending = lock(runs).values().filter(|r| r.phase == Phase::Pending && !r.deleting).count();
+        overview.send_if_modified(|o| {
+            let before = o.clone();
+            o.pending = pending;
+            match health {
+                Some(Health::Down { problem, .. }) if matches!(o.cluster, Health::Down { .. }) => {
+                    if let Health::Down { problem: old, .. } = &mut o.cluster {
+                        *old = problem;
+                    }
+                }
+                Some(health) => o.cluster = health,
+                None => {}
+            }
+            *o != before
+        });
+        if fresh.is_none() {
+            changed.notify_one();
+        }
+    }
+}
+
+/// Takes and keeps the Lease.
+async fn lead(
+    context: &Context,
+    leads: &AtomicBool,
+    changed: &Notify,
+    overview: &watch::Sender<Overview>,
+    shutdown: &CancellationToken,
+) {
+    let us = identity(context.environment.playground);
+    let mut last_held = None;
+    while !shutdown.is_cancelled() {
+        let held =
+            context.kube.hold_lease(&context.permit, LEASE, &us, LEASE_LIFETIME, Timestamp::now()).await;
+        match held {
+            Ok(Holder::Us) => last_held = Some(Instant::now()),
+            Ok(Holder::Other(_)) => last_held = None,
+            Err(error) => tracing::debug!(%error, "the Lease could not be renewed"),
+        }
+        // An API server that does not answer takes the Lease from nobody before it expires.
+        let now_leads = last_held.is_some_and(|at| at.elapsed() < LEASE_LIFETIME);
+        if leads.swap(now_leads, Ordering::Relaxed) != now_leads {
+            tracing::info!(delivers = now_leads, "Lease");
+            overview.send_modify(|o| o.delivers = now_leads);
+            changed.notify_one();
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LEASE_RENEWED_EVERY) => {}
+            () = shutdown.cancelled() => {}
+        }
+    }
+    if leads.load(Ordering::Relaxed)
+        && let Err(error) = context.kube.release_lease(&context.permit, LEASE, &us).await
+    {
+        tracing::debug!(%error, "the Lease was not released: it expires by itself");
+    }
+}
+
+/// Who we are to other replicas. The playground has only one server, which must not wait for its own predecessor's Lease.
+fn identity(playground: bool) -> String {
+    if playground {
+        return "playground".to_owned();
+    }
+    let mut bytes = [0; 8];
+    // Without random numbers the process id must do.
+    if getrandom::fill(&mut bytes).is_err() {
+        bytes = u64::from(std::process::id()).to_le_bytes();
+    }
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{name}_{}", data_encoding::HEXLOWER.encode(&bytes))
+}
+
+/// Does what there is to do: on every change, when the broker comes back, and in full every repair interval.
+async fn work(
+    context: &Context,
+    runs: &Runs,
+    changed: &Notify,
+    leads: &AtomicBool,
+    shutdown: &CancellationToken,
+) {
+    let mut broker = context.broker.as_ref().map(crate::backend::amqp::Broker::health);
+    let mut full = tokio::time::interval(context.settings.repair_interval);
+    full.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut resting: HashMap<String, Instant> = HashMap::new();
+    loop {
+        tokio::select! {
+            () = changed.notified() => {}
+            _ = full.tick() => resting.clear(),
+            () = back(&mut broker) => resting.clear(),
+            () = shutdown.cancelled() => return,
+        }
+        if !leads.load(Ordering::Relaxed) {
+            continue;
+        }
+        resting.retain(|_, since| since.elapsed() < REST);
+        let all: Vec<Run> = lock(runs).values().cloned().collect();
+        let due: Vec<Run> = all
+            .iter()
+            .filter(|run| !resting.contains_key(&run.uid) && needs_work(context, run))
+            .cloned()
+            .collect();
+        let failed = tokio::select! {
+            failed = serve_all(context, due) => failed,
+            () = shutdown.cancelled() => return,
+        };
+        resting.extend(failed.into_iter().map(|uid| (uid, Instant::now())));
+        prune(context, &all).await;
+    }
+}
+
+/// Waits until the broker's health turns to up.
+async fn back(health: &mut Option<watch::Receiver<Health>>) {
+    match health {
+        None => std::future::pending().await,
+        Some(health) => loop {
+            if health.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            if *health.borrow_and_update() == Health::Up {
+                return;
+            }
+        },
+    }
+}
+
+fn needs_work(context: &Context, run: &Run) -> bool {
+    by_rule(context, run)
+        || run.undelivered()
+        || [&run.retry, &run.check].into_iter().flatten().any(|mark| mark.answered.is_none())
+        || (run.queue && run.is_over())
+}
+
+fn by_rule(context: &Context, run: &Run) -> bool {
+    run.phase == Phase::Pending && !run.deleting && context.environment.approval.approves(run.host.as_str())
+}
+
+/// Serves several runs at once; returns those that failed.
+async fn serve_all(context: &Context, due: Vec<Run>) -> Vec<String> {
+    futures_util::stream::iter(due)
+        .map(|run| async move {
+            let failed = serve_one(context, &run).await.err()?;
+            tracing::warn!(run = run.name, error = %failed, "tried again later");
+            Some(run.uid)
+        })
+        .buffer_unordered(AT_ONCE)
+        .filter_map(std::future::ready)
+        .collect()
+        .await
+}
+
+async fn serve_one(context: &Context, run: &Run) -> Result<(), OpError> {
+    let Context { kube, permit, environment, template, broker, .. } = context;
+    if by_rule(context, run) {
+        let changes = ops::decide::Changes::default();
+        match ops::decide::approve(kube, permit, environment, &run.into(), &changes, "rule").await {
+            Ok(_) | Err(OpError::Decided { .. } | OpError::Changed(_) | OpError::NotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if run.undelivered() {
+        ops::deliver::deliver(kube, permit, broker.as_ref(), run).await?;
+    }
+    ops::marks::answer(kube, permit, environment, template, run).await?;
+    if run.queue && run.is_over() {
+        ops::deliver::clean_up(kube, permit, broker.as_ref(), run).await?;
+    }
+    Ok(())
+}
+
+async fn prune(context: &Context, all: &[Run]) {
+    for run in ops::prune::surplus(all, context.settings.keep_runs) {
+        match context.kube.delete_run(&context.permit, run).await {
+            Ok(()) => tracing::info!(run = run.name, "pruned"),
+            Err(error) => tracing::debug!(%error, "not pruned"),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Texts to read: wrapped and coloured by what each line is.
+
+use ratatui::layout::Rect;
+
+use super::pen::{Pen, rows};
+use super::text::{Piece, foreign, width, wrap};
+use crate::app::PaneSeen;
+use crate::app::document::{Document, Line, LineKind};
+use crate::config::Role;
+
+/// Labels share a column that is at most so wide.
+const LABEL: usize = 14;
+
+/// Draws a document from its line `top` on ([`crate::app::document::END`]: so that its end is seen). Returns what is seen of it.
+pub(crate) fn draw(
+    pen: &mut Pen<'_>,
+    area: Rect,
+    doc: &Document,
+    top: usize,
+    hit: Option<usize>,
+) -> PaneSeen {
+    let page = usize::from(area.height);
+    if area.is_empty() || doc.lines.is_empty() {
+        return PaneSeen { top: 0, page };
+    }
+    let labels = label_width(doc, usize::from(area.width));
+    let columns = usize::from(area.width);
+    let lines = |pen: &Pen<'_>, at: usize| {
+        doc.lines.get(at).map(|line| cells(pen, line, labels, columns, hit == Some(at))).unwrap_or_default()
+    };
+    let last = last_top(pen, doc, page, &lines);
+    let top = top.min(last);
+    let mut y = 0;
+    let mut at = top;
+    while y < area.height && at < doc.lines.len() {
+        for line in lines(pen, at) {
+            pen.put_pieces(rows(area, y, 1), 0, 0, &line);
+            y += 1;
+        }
+        at += 1;
+    }
+    PaneSeen { top, page }
+}
+
+/// The last line that may stand at the top: from there on everything just fits.
+fn last_top(
+    pen: &Pen<'_>,
+    doc: &Document,
+    page: usize,
+    lines: &dyn Fn(&Pen<'_>, usize) -> Vec<Vec<Piece>>,
+) -> usize {
+    let mut used = 0;
+    for at in (0..doc.lines.len()).rev() {
+        used += lines(pen, at).len();
+        if used > page {
+            return (at + 1).min(doc.lines.len() - 1);
+        }
+    }
+    0
+}
+
+fn label_width(doc: &Document, columns: usize) -> usize {
+    let widest = doc.lines.iter().map(|l| width(&l.label)).filter(|w| *w <= LABEL).max().unwrap_or(0);
+    widest.min(columns / 3)
+}
+
+fn cells(pen: &Pen<'_>, line: &Line, labels: usize, columns: usize, hit: bool) -> Vec<Vec<Piece>> {
+    let role = match line.kind {
+        LineKind::Text | LineKind::Foreign | LineKind::Key => Role::Text,
+        LineKind::Heading => Role::Heading,
+        LineKind::Muted => Role::Muted,
+        LineKind::Problem => Role::Error,
+        LineKind::Warning => Role::Warning,
+        LineKind::Added => Role::Added,
+        LineKind::Removed => Role::Removed,
+        LineKind::Hunk => Role::Hunk,
+        LineKind::KeyOff => Role::Disabled,
+    };
+    let style = pen.style(if hit { Role::Match } else { role });
+    let text = match line.kind {
+        LineKind::Heading => line.text.to_uppercase(),
+        LineKind::Warning => format!("{} {}", pen.symbols().warning(), line.text),
+        _ => line.text.clone(),
+    };
+    let pieces = foreign(&text, style, pen.theme);
+    if line.label.is_empty() {
+        return wrap(&pieces, columns);
+    }
+    let label_role = match line.kind {
+        LineKind::Key => Role::Key,
+        LineKind::KeyOff => Role::Disabled,
+        _ => Role::Muted,
+    };
+    let label: String = foreign(&line.label, style, pen.theme).into_iter().map(|p| p.text).collect();
+    let gap = labels.saturating_sub(width(&label)) + 2;
+    let indent = labels + 2;
+    let first = Piece { text: format!("{label}{}", " ".repeat(gap)), style: pen.style(label_role) };
+    let mut out = wrap(&pieces, columns.saturating_sub(indent.max(width(&first.text))));
+    for (at, line) in out.iter_mut().enumerate() {
+        let lead =
+            if at == 0 { first.clone() } else { Piece { text: " ".repeat(indent), style: first.style } };
+        line.insert(0, lead);
+    }
+    out
+}

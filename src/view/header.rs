@@ -1,0 +1,117 @@
+//! Where we are and whether all is well: environment, back ends, screens, counts by phase.
+
+use ratatui::layout::Rect;
+
+use super::layout::Layout;
+use super::pen::{Pen, columns};
+use super::text::{cut_end, width};
+use super::words::{health_role, phase_role, until};
+use crate::app::{BACK_ENDS, Screen, Seen, State, describe};
+use crate::config::{Action, Role};
+use crate::domain::{Health, Phase};
+
+/// Phases that are counted even when nobody is in them, so that the others keep their place.
+const ALWAYS: [Phase; 5] = [Phase::Pending, Phase::Queued, Phase::Running, Phase::Failed, Phase::Ready];
+const SOMETIMES: [Phase; 3] = [Phase::Stopping, Phase::Stopped, Phase::Rejected];
+
+/// Draws header, tabs and the rule below them.
+pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, seen: &mut Seen) {
+    environment(pen, layout.header, state, seen);
+    tabs(pen, layout.tabs, state);
+    pen.rule(layout.rule, 0);
+}
+
+fn environment(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
+    let mut x = 1;
+    if area.width >= 60 {
+        x += pen.put(area, x, 0, "hostwright", Role::Brand) + 2;
+    }
+    let environment = &state.environment;
+    let (name, role) = match environment.name.as_str() {
+        "" => (" no environment ".to_owned(), Role::Warning),
+        name if environment.guarded => (format!(" {name} "), Role::EnvGuarded),
+        name if environment.playground => (format!(" {name} "), Role::EnvPlayground),
+        name => (format!(" {name} "), Role::Env),
+    };
+    x += pen.put(area, x, 0, &name, role);
+    if environment.read_only {
+        x += pen.put(area, x + 1, 0, "read-only", Role::Warning) + 1;
+    }
+    if !environment.name.is_empty() {
+        back_ends(pen, columns(area, x + 2, area.width), state, seen);
+    }
+}
+
+fn back_ends(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
+    let narrow = area.width < 44;
+    let used = |health: &Health| !matches!(health, Health::Unused);
+    let trouble = |health: &Health| matches!(health, Health::Down { .. });
+    let all: Vec<_> =
+        BACK_ENDS.into_iter().map(|b| (b, state.store.health(b))).filter(|(_, h)| used(h)).collect();
+    let troubled = all.iter().filter(|(_, h)| trouble(h)).count();
+    let mut x = 1;
+    for (back_end, health) in all {
+        let role = health_role(health);
+        x += pen.put(area, x, 0, pen.symbols().health(health), role) + 1;
+        let word_role = if trouble(health) { role } else { Role::Muted };
+        if !narrow || trouble(health) {
+            x += pen.put(area, x, 0, back_end.word(), word_role);
+        }
+        if let Health::Down { problem, .. } = health {
+            // Several share the room that is left.
+            let share = usize::from(area.width.saturating_sub(x)) / troubled.max(1);
+            let next = problem.retry_at.map(|at| format!(", next try {}", until(at, state.now, seen)));
+            let next = next.unwrap_or_default();
+            let room = share.saturating_sub(width(&next) + 3);
+            let reason = cut_end(&problem.text, room.min(48), pen.symbols().ellipsis());
+            let said =
+                if room < 8 { next.trim_start_matches(", ").to_owned() } else { format!("{reason}{next}") };
+            x += 1 + pen.put(area, x + 1, 0, &cut_end(&said, share, pen.symbols().ellipsis()), Role::Down);
+        }
+        x += if narrow { 1 } else { 3 };
+    }
+}
+
+fn tabs(pen: &mut Pen<'_>, area: Rect, state: &State) {
+    let here = state.screen;
+    // Inside a run the table that it was opened from is still where we are.
+    let from = if here == Screen::Run { state.stack.last().copied().unwrap_or_default() } else { here };
+    let mut x = 1;
+    for (screen, name, action) in
+        [(Screen::Hosts, "Hosts", Action::GoHosts), (Screen::Runs, "Runs", Action::GoRuns)]
+    {
+        let role = if screen == from { Role::Tab } else { Role::Muted };
+        let key = state.keymap.key_text(state.scope(), action);
+        x += pen.put(area, x, 0, &key, Role::Key) + 1;
+        x += pen.put(area, x, 0, name, role) + 3;
+    }
+    if here == Screen::Run
+        && let Some(run) = state.current()
+    {
+        x += pen.put(area, x, 0, pen.symbols().path(), Role::Muted) + 1;
+        pen.put(area, x, 0, &describe::title(run), Role::Strong);
+    }
+}
+
+/// How many hosts are in each phase. Returns the column after the last.
+pub(crate) fn counts(pen: &mut Pen<'_>, area: Rect, state: &State) -> u16 {
+    if !state.store.ever_listed() && state.store.host_count() == 0 {
+        return 1;
+    }
+    let words = area.width >= 76;
+    let digits = if words { 4 } else { 3 };
+    let mut x = if words { 0 } else { 1 };
+    let rare = SOMETIMES.into_iter().filter(|p| state.store.in_phase(*p) > 0);
+    for phase in ALWAYS.into_iter().chain(rare) {
+        let count = state.store.in_phase(phase);
+        let role = if count > 0 { phase_role(phase) } else { Role::Muted };
+        if words {
+            let text = format!("{count:>digits$} {}", phase.as_str());
+            x += pen.put(area, x, 0, &text, role) + 2;
+        } else {
+            let text = format!("{} {count:<digits$}", pen.symbols().phase(phase));
+            x += pen.put(area, x, 0, &text, role) + 1;
+        }
+    }
+    x
+}

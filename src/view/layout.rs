@@ -1,0 +1,78 @@
+//! Which parts the screen has at a size: what matters least goes first.
+
+use ratatui::layout::Rect;
+
+use super::pen::rows;
+
+/// The parts of the screen; those without room have no height.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Environment and back ends.
+    pub(crate) header: Rect,
+    /// Screens, and the path into one.
+    pub(crate) tabs: Rect,
+    /// The rule below.
+    pub(crate) rule: Rect,
+    /// Counts and filter, or stages.
+    pub(crate) summary: Rect,
+    /// What the screen is about.
+    pub(crate) body: Rect,
+    /// The rule that carries notices.
+    pub(crate) notice: Rect,
+    /// One line of details.
+    pub(crate) details: Rect,
+    /// The keys.
+    pub(crate) footer: Rect,
+}
+
+impl Layout {
+    /// The parts in an area; `details`: one line of details is wanted.
+    pub(crate) fn new(area: Rect, details: bool) -> Self {
+        let h = area.height;
+        let when = |least: u16| u16::from(h >= least);
+        let tall = [when(3), when(14), when(14), when(8), when(20)];
+        let (notice, detail, footer) = (when(5), if details { when(16) } else { 0 }, when(2));
+        let [header, tabs, rule, summary, blank] = tall;
+        let above = tall.iter().sum::<u16>();
+        let below = notice + detail + footer;
+        let mut at = 0;
+        let mut take = |height: u16| {
+            let part = rows(area, at, height);
+            at += height;
+            part
+        };
+        let (header, tabs, rule, summary) = (take(header), take(tabs), take(rule), take(summary));
+        take(blank);
+        let body = take(h.saturating_sub(above + below));
+        Self {
+            header,
+            tabs,
+            rule,
+            summary,
+            body,
+            notice: take(notice),
+            details: take(detail),
+            footer: take(footer),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_fill_every_height_and_the_body_comes_first() {
+        for height in 0..60 {
+            for details in [false, true] {
+                let area = Rect::new(0, 0, 80, height);
+                let l = Layout::new(area, details);
+                let parts = [l.header, l.tabs, l.rule, l.summary, l.body, l.notice, l.details, l.footer];
+                let used: u16 = parts.iter().map(|p| p.height).sum();
+                assert_eq!(used + u16::from(height >= 20), height);
+                assert!(height == 0 || l.body.height > 0, "no body in {height} rows");
+                assert!(parts.iter().all(|p| p.bottom() <= height));
+            }
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Inside one run: stages, tasks and log at the left, the result at the right; one after the other where there is no room.
+
+use ratatui::layout::Rect;
+
+use super::layout::Layout;
+use super::pen::{Pen, columns, rows};
+use super::runs::{duration, run_counts};
+use super::text::{cut_end, width};
+use super::words::{phase_role, spinner, status_role};
+use super::{doc, log};
+use crate::app::screens::run::{Pane, RunScreen, Shown, Stage, stages};
+use crate::app::screens::tasks::{Order, RowKind, TaskRow};
+use crate::app::{Effect, Seen, State, describe, time};
+use crate::config::Role;
+use crate::domain::{BackEnd, Health, Phase, Run};
+
+/// From this width on the result stands beside the tasks.
+const SPLIT: u16 = 100;
+
+/// Draws the screen.
+pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, seen: &mut Seen) {
+    let Some(screen) = &state.run else { return };
+    let Some(run) = state.store.run(&screen.uid) else {
+        pen.put(layout.body, 1, 0, "This run is gone: somebody deleted it.", Role::Warning);
+        return;
+    };
+    seen.subject = Some(run.uid.clone());
+    status(pen, layout.tabs, state, run, seen);
+    summary(pen, layout.summary, state, run, seen);
+    let body = layout.body;
+    if screen.zoom {
+        pane(pen, body, screen.focus, state, screen, run, seen);
+    } else if body.width >= SPLIT {
+        let left = (body.width * 9 / 20).clamp(46, 84);
+        let divider = columns(body, left, 1);
+        for y in 0..body.height {
+            pen.put(divider, 0, y, pen.symbols().divider(), Role::Rule);
+        }
+        left_side(pen, columns(body, 0, left), state, screen, run, seen);
+        pane(pen, columns(body, left + 1, body.width), Pane::Result, state, screen, run, seen);
+    } else if screen.focus == Pane::Result {
+        pane(pen, body, Pane::Result, state, screen, run, seen);
+    } else {
+        left_side(pen, body, state, screen, run, seen);
+    }
+}
+
+/// Tasks above, log below; only the one with the focus where there is no room for both.
+fn left_side(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run: &Run, seen: &mut Seen) {
+    if area.height < 12 {
+        let focus = if screen.focus == Pane::Log { Pane::Log } else { Pane::Tasks };
+        pane(pen, area, focus, state, screen, run, seen);
+        return;
+    }
+    let upper = area.height * 3 / 5;
+    pane(pen, rows(area, 0, upper - 1), Pane::Tasks, state, screen, run, seen);
+    pane(pen, rows(area, upper, area.height), Pane::Log, state, screen, run, seen);
+}
+
+fn pane(
+    pen: &mut Pen<'_>,
+    area: Rect,
+    which: Pane,
+    state: &State,
+    screen: &RunScreen,
+    run: &Run,
+    seen: &mut Seen,
+) {
+    match which {
+        Pane::Tasks => tasks(pen, area, state, screen, run, seen),
+        Pane::Result => result(pen, area, state, screen, run, seen),
+        Pane::Log => log::draw(pen, area, state, screen, run, seen),
+    }
+}
+
+/// Phase and duration, at the right of the path.
+fn status(pen: &mut Pen<'_>, area: Rect, state: &State, run: &Run, seen: &mut Seen) {
+    let took = duration(run, state, seen);
+    let words = match (run.phase, took.is_empty()) {
+        (phase, true) => phase.to_string(),
+        (Phase::Running, false) => format!("running for {took}"),
+        (phase, false) => format!("{phase} after {took}"),
+    };
+    let text = format!("{} {words}", pen.symbols().phase(run.phase));
+    let inner = columns(area, 0, area.width.saturating_sub(1));
+    pen.put_right(inner, 0, &text, phase_role(run.phase));
+}
+
+/// Stages at the left, counts at the right.
+fn summary(pen: &mut Pen<'_>, area: Rect, state: &State, run: &Run, seen: &mut Seen) {
+    if area.height == 0 {
+        return;
+    }
+    let counted = counts(state, run);
+    let wide: usize = counted.iter().map(|(text, _)| width(text) + 3).sum();
+    let stages = stages(run, state.store.results(&run.uid).and_then(|r| r.results.as_deref()), state.now);
+    if run.phase == Phase::Pending || stages.iter().any(|s| s.running) {
+        seen.wake_at(next_second(state));
+    }
+    let bars = area.width >= 110;
+    let room = area.width.saturating_sub(u16::try_from(wide).unwrap_or(u16::MAX));
+    let whole = stages.iter().filter_map(|s| s.milliseconds).max().unwrap_or(0);
+    let mut x = 1;
+    for stage in &stages {
+        x += draw_stage(pen, columns(area, x, room.saturating_sub(x)), stage, whole, bars) + 3;
+    }
+    if area.width > 60 {
+        let mut x = area.width.saturating_sub(u16::try_from(wide).unwrap_or(u16::MAX)) + 1;
+        for (text, role) in &counted {
+            x += pen.put(area, x, 0, text, *role) + 3;
+        }
+    }
+}
+
+fn next_second(state: &State) -> jiff::Timestamp {
+    let next = state.now.as_second() + 1;
+    jiff::Timestamp::from_second(next).unwrap_or(state.now)
+}
+
+fn draw_stage(pen: &mut Pen<'_>, area: Rect, stage: &Stage, whole: u64, bars: bool) -> u16 {
+    let role = match stage.milliseconds {
+        None => Role::Disabled,
+        Some(_) if stage.failed => Role::Failed,
+        Some(_) if stage.running => Role::Running,
+        Some(_) => Role::Muted,
+    };
+    let name = if area.width < 12 { "" } else { stage.name };
+    let mut x = pen.put(area, 0, 0, name, role);
+    let Some(ms) = stage.milliseconds else { return x };
+    if bars {
+        let eighths = usize::try_from(ms.saturating_mul(8).div_ceil(whole.max(1))).unwrap_or(8).clamp(1, 8);
+        let bar = pen.symbols().bar(eighths).repeat(eighths.div_ceil(2));
+        x += 1 + pen.put(area, x + 1, 0, &bar, role);
+    }
+    let took = if stage.running {
+        time::length_so_far(i64::try_from(ms / 1000).unwrap_or(0))
+    } else {
+        time::length(ms)
+    };
+    x + 1 + pen.put(area, x + 1, 0, &took, if stage.running { Role::Running } else { Role::Text })
+}
+
+fn counts(state: &State, run: &Run) -> Vec<(String, Role)> {
+    let Some(counts) = run_counts(run, state) else { return Vec::new() };
+    let all = [
+        ("ok", counts.ok, Role::Ok, true),
+        ("changed", counts.changed, Role::Changed, true),
+        ("unreachable", counts.unreachable, Role::Unreachable, false),
+        ("failed", counts.failed, Role::Failed, true),
+        ("rescued", counts.rescued, Role::Rescued, false),
+        ("ignored", counts.ignored, Role::Ignored, false),
+        ("skipped", counts.skipped, Role::Skipped, false),
+    ];
+    let shown = all.into_iter().filter(|(_, n, _, always)| *always || *n > 0);
+    shown
+        .map(|(name, n, role, _)| (format!("{name} {n:>2}"), if n > 0 { role } else { Role::Muted }))
+        .collect()
+}
+
+fn tasks(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run: &Run, seen: &mut Seen) {
+    let head = rows(area, 0, 1);
+    let focused = screen.focus == Pane::Tasks;
+    pen.put(head, 1, 0, "TASKS", if focused { Role::Tab } else { Role::Heading });
+    let entry = state.store.results(&run.uid);
+    let right = columns(head, 0, head.width.saturating_sub(1));
+    match entry.and_then(|e| e.problem.as_ref()) {
+        Some(problem) => {
+            let room = usize::from(head.width.saturating_sub(9));
+            pen.put_right(right, 0, &cut_end(&problem.text, room, pen.symbols().ellipsis()), Role::Error);
+        }
+        None if screen.order != Order::Ran => {
+            pen.put_right(right, 0, screen.order.words(), Role::Key);
+        }
+        None => {}
+    }
+    let list = rows(area, 1, area.height);
+    let page = usize::from(list.height);
+    let top = screen.window(page);
+    (seen.tasks.top, seen.tasks.page) = (top, page);
+    if screen.rows().is_empty() {
+        no_tasks(pen, list, state, screen, run);
+    }
+    for (y, at) in (0..list.height).zip(top..) {
+        let Some(row) = screen.rows().get(at) else { break };
+        draw_task(pen, rows(list, y, 1), row, at == screen.position(), focused);
+    }
+}
+
+fn no_tasks(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run: &Run) {
+    let entry = state.store.results(&run.uid);
+    let text = if screen.order == Order::OnlyFailed && entry.is_some_and(|e| e.results.is_some()) {
+        "nothing failed"
+    } else if matches!(state.store.health(BackEnd::Ara), Health::Unused) {
+        "no ARA in this environment: the log has everything"
+    } else if matches!(run.phase, Phase::Pending | Phase::Rejected) {
+        "nothing has run"
+    } else if run.is_over() && entry.is_some_and(|e| e.complete) {
+        "nothing was recorded"
+    } else if run.is_over() {
+        "reading what was recorded"
+    } else {
+        "waiting for the first task"
+    };
+    pen.put(area, 3, 0, text, Role::Muted);
+}
+
+fn draw_task(pen: &mut Pen<'_>, line: Rect, row: &TaskRow, selected: bool, focused: bool) {
+    let symbols = pen.symbols();
+    if selected {
+        pen.put(line, 0, 0, symbols.marker(), if focused { Role::Marker } else { Role::Muted });
+    }
+    let took = time::length(row.duration_ms);
+    let (state_text, state_role, name, name_role) = match &row.kind {
+        RowKind::Group { label, tasks, open } => {
+            let noun = if *tasks == 1 { "task" } else { "tasks" };
+            (format!("{tasks} {noun}"), Role::Muted, format!("{} {label}", symbols.fold(*open)), Role::Strong)
+        }
+        RowKind::Task { name, .. } => {
+            (row.status.as_str().to_owned(), status_role(row.status), name.clone(), Role::Text)
+        }
+    };
+    let x = 1 + row.depth * 2;
+    pen.put(line, x, 0, symbols.status(row.status), status_role(row.status));
+    let right = line.width.saturating_sub(1);
+    let time_at = right.saturating_sub(7);
+    let state_at = time_at.saturating_sub(13);
+    let room = usize::from(state_at.saturating_sub(x + 3));
+    let name = cut_end(&super::text::harmless(&name), room, symbols.ellipsis());
+    let role = match (selected, focused) {
+        (true, true) => Role::Selection,
+        (true, false) => Role::SelectionDim,
+        (false, _) => name_role,
+    };
+    pen.put(line, x + 2, 0, &name, role);
+    pen.put_right(columns(line, state_at, 12), 0, &state_text, state_role);
+    pen.put_right(columns(line, time_at, 7), 0, &took, Role::Muted);
+}
+
+fn result(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run: &Run, seen: &mut Seen) {
+    let area = columns(area, 1, area.width.saturating_sub(2));
+    let focused = screen.focus == Pane::Result;
+    let title_role = if focused { Role::Tab } else { Role::Strong };
+    let task = match screen.shown {
+        Shown::Result(id) => state
+            .store
+            .results(&run.uid)
+            .and_then(|e| e.results.as_ref())
+            .and_then(|r| r.results.iter().find(|t| t.id == id)),
+        Shown::Overview => None,
+    };
+    let mut y = 1;
+    if let Some(task) = task {
+        let title =
+            task.role.as_ref().map_or_else(|| task.task.clone(), |role| format!("{role} : {}", task.task));
+        let status = task.status.as_str();
+        let room = usize::from(area.width).saturating_sub(width(status) + 2);
+        let title = cut_end(&super::text::harmless(&title), room, pen.symbols().ellipsis());
+        pen.put(area, 0, 0, &title, title_role);
+        pen.put_right(area, 0, status, status_role(task.status));
+        let at = task.started.map(|at| format!("{}   ", describe::moment(at, state.now, &state.environment)));
+        let line = format!("{}{}   {}", at.unwrap_or_default(), time::length(task.duration_ms), task.action);
+        pen.put(area, 0, 1, &line, Role::Muted);
+        y = 3;
+    } else {
+        pen.put(area, 0, 0, "RUN", if focused { Role::Tab } else { Role::Heading });
+    }
+    let text = rows(area, y, area.height);
+    seen.result = doc::draw(pen, text, screen.doc(), screen.result_top, screen.search.result_hit);
+    fetching(pen, rows(area, 1, 1), state, screen, seen);
+}
+
+/// The wait for a result shows itself where the result will be.
+fn fetching(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, seen: &mut Seen) {
+    let Shown::Result(id) = screen.shown else { return };
+    let awaited = |e: &Effect| matches!(e, Effect::FetchResult { result, .. } if *result == id);
+    if let Some(flight) = state.in_flight.iter().find(|f| awaited(&f.effect))
+        && let Some(picture) = spinner(pen, flight.since, state.now, seen)
+    {
+        pen.put_right(area, 0, &format!("{picture} fetching"), Role::Running);
+    }
+}

@@ -1,0 +1,376 @@
+//! The console in a real terminal: what it leaves behind, whatever ends it; what it draws, whatever the terminal does.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::pty::{CommandBuilder, Pty};
+
+/// The console in an environment whose every back end is unreachable.
+struct Far {
+    folder: TempDir,
+}
+
+impl Far {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        std::fs::write(
+            folder.path().join("kubeconfig"),
+            "apiVersion: v1\nkind: Config\ncurrent-context: far\n\
+             contexts: [{name: far, context: {cluster: far, user: far}}]\n\
+             clusters: [{name: far, cluster: {server: 'https://127.0.0.1:1'}}]\n\
+             users: [{name: far, user: {token: none}}]\n",
+        )
+        .unwrap();
+        let config = folder.path().join("hostwright");
+        std::fs::create_dir(&config).unwrap();
+        std::fs::write(
+            config.join("config.toml"),
+            format!(
+                "[environments.far]\nkubernetes.kubeconfig = {:?}\nkubernetes.namespace = \"hostwright\"\n",
+                folder.path().join("kubeconfig")
+            ),
+        )
+        .unwrap();
+        Self { folder }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn equip(&self, command: &mut CommandBuilder) {
+        command.env("XDG_CONFIG_HOME", self.path());
+        command.env("XDG_STATE_HOME", self.path());
+        command.env("XDG_DATA_HOME", self.path());
+        command.env("KUBECONFIG", self.path().join("kubeconfig"));
+        command.env("HOSTWRIGHT_ENV", "far");
+        command.cwd(self.path());
+    }
+
+    fn command(&self, arguments: &[&str]) -> CommandBuilder {
+        let mut command = Pty::hostwright(arguments);
+        self.equip(&mut command);
+        command
+    }
+
+    fn start(&self, arguments: &[&str]) -> Pty {
+        let mut pty = Pty::start(self.command(arguments), (80, 24));
+        pty.wait_for("far");
+        pty
+    }
+
+    /// A shell with job control, with the same environment.
+    fn shell(&self) -> Pty {
+        let mut command = Pty::command("bash");
+        command.args(["--norc", "--noprofile", "-i"]);
+        self.equip(&mut command);
+        command.env("PS1", "ready> ");
+        command.env("HISTFILE", "/dev/null");
+        // The shell's own line editor sets this mode too, and would hide whether the console left it set.
+        std::fs::write(self.path().join("inputrc"), "set enable-bracketed-paste off\n").unwrap();
+        command.env("INPUTRC", self.path().join("inputrc"));
+        let mut pty = Pty::start(command, (80, 24));
+        pty.wait_for("ready>");
+        pty
+    }
+}
+
+/// What was written after the alternate screen was left for the last time.
+fn last_words(pty: &Pty) -> String {
+    let text = String::from_utf8_lossy(&pty.bytes()).into_owned();
+    let at = text.rfind("\x1b[?1049l").expect("the alternate screen was never left");
+    text[at..].to_owned()
+}
+
+fn assert_left(pty: &Pty, before: &str) {
+    assert_eq!(pty.settings(), before, "the terminal's settings are not as they were");
+    assert_eq!(pty.modes_left(), Vec::<String>::new());
+    let text = String::from_utf8_lossy(&pty.bytes()).into_owned();
+    assert_eq!(
+        text.matches("\x1b[?1049l").count(),
+        text.matches("\x1b[?1049h").count(),
+        "left as often as entered"
+    );
+}
+
+#[test]
+fn signals_end_it_and_the_terminal_is_as_before() {
+    let far = Far::new();
+    let table = [
+        (Signal::TERM, 143, "SIGTERM"),
+        (Signal::INT, 130, "SIGINT"),
+        (Signal::QUIT, 131, "SIGQUIT"),
+        (Signal::HUP, 129, "closed"),
+    ];
+    for (signal, code, word) in table {
+        let mut command = Pty::command("bash");
+        command.args(["-c", "stty -a >before; \"$0\"; code=$?; stty -a >after; exit $code"]);
+        command.arg(env!("CARGO_BIN_EXE_hostwright"));
+        far.equip(&mut command);
+        let mut pty = Pty::start(command, (80, 24));
+        let before = pty.settings();
+        pty.wait_for("far");
+        assert_ne!(pty.settings(), before, "the keyboard is raw");
+        let child = child_of(&pty);
+        rustix::process::kill_process(child, signal).unwrap();
+        assert_eq!(pty.wait_exit(), code, "{signal:?}");
+        assert_left(&pty, &before);
+        let words = last_words(&pty);
+        assert!(words.contains(word), "{signal:?}: {words:?}");
+        let read = |name: &str| std::fs::read_to_string(far.path().join(name)).unwrap();
+        assert_eq!(read("before"), read("after"), "stty -a");
+    }
+}
+
+/// The one child of the program in the terminal.
+fn child_of(pty: &Pty) -> rustix::process::Pid {
+    let pid = pty.pid().as_raw_nonzero();
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    rustix::process::Pid::from_raw(children.trim().parse().unwrap()).unwrap()
+}
+
+#[test]
+fn a_panic_in_the_loop_ends_it_with_the_message() {
+    let far = Far::new();
+    let mut pty = Pty::start(far.command(&["--panic-ui"]), (80, 24));
+    let before = pty.settings();
+    assert_eq!(pty.wait_exit(), 1);
+    assert_eq!(pty.modes_left(), Vec::<String>::new());
+    assert_eq!(pty.settings(), before);
+    let words = last_words(&pty);
+    assert_eq!(words.matches("a test asked for this panic").count(), 1, "{words:?}");
+    assert!(words.contains("src/console/shell.rs:"), "{words:?}");
+}
+
+#[test]
+fn a_panic_in_the_background_is_shown_and_restores_nothing() {
+    let far = Far::new();
+    let mut pty = far.start(&["--panic-task"]);
+    pty.wait_for("a test asked for this panic");
+    let bytes = String::from_utf8_lossy(&pty.bytes()).into_owned();
+    assert!(!bytes.contains("\x1b[?1049l") && pty.alive());
+    pty.signal(Signal::TERM);
+    assert_eq!(pty.wait_exit(), 143);
+    assert_eq!(pty.modes_left(), Vec::<String>::new());
+}
+
+#[test]
+fn a_stop_from_outside_gives_the_shell_its_terminal_and_fg_brings_everything_back() {
+    let far = Far::new();
+    stop_and_go_on(&far, |pty| {
+        let child = child_of(pty);
+        rustix::process::kill_process(child, Signal::TSTP).unwrap();
+    });
+}
+
+#[test]
+fn control_z_gives_the_shell_its_terminal_and_fg_brings_everything_back() {
+    let far = Far::new();
+    stop_and_go_on(&far, |pty| {
+        pty.keys("C-z");
+    });
+}
+
+fn stop_and_go_on(far: &Far, stop: impl FnOnce(&mut Pty)) {
+    let mut pty = far.shell();
+    pty.write(b"stty -a >before; echo done\r").wait_for("\ndone");
+    pty.write(format!("{}\r", env!("CARGO_BIN_EXE_hostwright")).as_bytes());
+    pty.wait_until("the console", |screen| screen.alternate_screen() && screen.contents().contains("far"));
+    stop(&mut pty);
+    pty.wait_until("the shell", |screen| !screen.alternate_screen() && screen.contents().contains("Stopped"));
+    assert_eq!(pty.modes_left(), Vec::<String>::new());
+    pty.write(b"stty -a >between; echo again\r").wait_for("\nagain");
+    let read = |name: &str| std::fs::read_to_string(far.path().join(name)).unwrap();
+    assert_eq!(read("before"), read("between"));
+    pty.resize((100, 30));
+    let mark = pty.mark();
+    pty.write(b"fg\r");
+    pty.wait_until("the console", |screen| screen.alternate_screen() && screen.contents().contains("far"));
+    pty.wait_bytes(mark, b"\x1b[2J");
+    pty.wait_until("the keyboard", |_| true).keys("C-l");
+    rustix::process::kill_process(child_of(&pty), Signal::TERM).unwrap();
+    pty.wait_until("the shell", |screen| !screen.alternate_screen());
+    pty.write(b"stty cols 80 rows 24; stty -a >after; echo over\r").wait_for("\nover");
+    assert_eq!(read("before"), read("after"));
+    assert_eq!(pty.modes_left(), Vec::<String>::new());
+}
+
+#[test]
+fn a_stop_where_nobody_could_start_it_again_stops_nothing() {
+    let far = Far::new();
+    // The leader of its own session: there is no shell above it.
+    let mut pty = far.start(&[]);
+    let mark = pty.mark();
+    pty.signal(Signal::TSTP);
+    pty.wait_bytes(mark, b"\x1b[?1049l").wait_bytes(mark, b"\x1b[?1049h").wait_bytes(mark, b"far");
+    pty.signal(Signal::TERM);
+    assert_eq!(pty.wait_exit(), 143);
+    assert_eq!(pty.modes_left(), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_no_terminal_is_told_so_in_one_line_without_an_escape() {
+    let far = Far::new();
+    let dumb = |prepare: &dyn Fn(&mut CommandBuilder), arguments: &[&str]| {
+        let mut command = Pty::command("bash");
+        command.args(arguments);
+        far.equip(&mut command);
+        command.env("HOSTWRIGHT", env!("CARGO_BIN_EXE_hostwright"));
+        prepare(&mut command);
+        let mut pty = Pty::start(command, (300, 24));
+        assert_eq!(pty.wait_exit(), 2, "{arguments:?}");
+        pty.wait_for("hosts list");
+        let text = String::from_utf8_lossy(&pty.bytes()).into_owned();
+        assert!(!text.contains('\x1b'), "{text:?}");
+        assert_eq!(text.trim_end().lines().count(), 1, "{text:?}");
+    };
+    let plain = ["-c", "\"$HOSTWRIGHT\""];
+    dumb(&|command| command.env("TERM", "dumb"), &plain);
+    dumb(&|command| command.env("TERM", ""), &plain);
+    dumb(&|command| command.env_remove("TERM"), &["-c", "unset TERM; \"$HOSTWRIGHT\""]);
+    dumb(&|_| {}, &["-c", "\"$HOSTWRIGHT\" </dev/null"]);
+    dumb(&|_| {}, &["-c", "\"$HOSTWRIGHT\" >/dev/full"]);
+    dumb(&|_| {}, &["-c", "\"$HOSTWRIGHT\" | cat; exit ${PIPESTATUS[0]}"]);
+}
+
+/// The parameters of every SGR sequence.
+fn colours(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let sequences = text.split("\x1b[").skip(1).filter_map(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+        rest[end..].starts_with('m').then(|| rest[..end].to_owned())
+    });
+    sequences.collect()
+}
+
+#[test]
+fn no_color_sends_none_and_sixteen_colours_are_sent_as_such() {
+    let far = Far::new();
+    let run = |name: &str, value: &str| {
+        let mut command = far.command(&[]);
+        command.env(name, value);
+        let mut pty = Pty::start(command, (80, 24));
+        pty.wait_for("far");
+        pty.signal(Signal::TERM).wait_exit();
+        colours(&pty.bytes())
+    };
+    let none = ["0", "1", "2", "3", "4", "7"];
+    for sequence in run("NO_COLOR", "1").into_iter().chain(run("TERM", "vt100")) {
+        assert!(sequence.split(';').all(|code| none.contains(&code)), "{sequence}");
+    }
+    for sequence in run("TERM", "linux") {
+        assert!(!sequence.contains(";38;") && !sequence.contains(";48;"), "{sequence}");
+    }
+    for sequence in run("TERM", "xterm-256color") {
+        assert!(!sequence.contains("8;2;"), "{sequence}");
+    }
+}
+
+#[test]
+fn two_hundred_resizes_end_with_the_last_size() {
+    let far = Far::new();
+    let mut pty = far.start(&[]);
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = |limit: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        u16::try_from(1 + random % limit).unwrap()
+    };
+    for _ in 0..200 {
+        pty.resize((next(200), next(60)));
+    }
+    let mark = pty.mark();
+    pty.resize((97, 31));
+    pty.wait_bytes(mark, b"\x1b[2J").wait_for("far");
+    assert!(pty.alive());
+    pty.signal(Signal::TERM);
+    assert_eq!(pty.wait_exit(), 143);
+    assert_eq!(pty.modes_left(), Vec::<String>::new());
+}
+
+/// The console in a terminal that takes nothing more.
+fn stuck(far: &Far) -> (Pty, String) {
+    let mut pty = Pty::start_unread(far.command(&[]), (200, 60));
+    let before = pty.settings();
+    // Raw mode says that it runs.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while pty.settings() == before {
+        assert!(Instant::now() < deadline, "it does not start");
+        std::thread::yield_now();
+    }
+    pty.fill();
+    (pty, before)
+}
+
+#[test]
+fn a_terminal_that_nobody_reads_does_not_keep_it_from_ending() {
+    let far = Far::new();
+    let (mut pty, before) = stuck(&far);
+    pty.resize((150, 60));
+    let begun = Instant::now();
+    pty.signal(Signal::TERM);
+    assert_eq!(pty.wait_exit(), 143);
+    assert!(begun.elapsed() < Duration::from_secs(3), "it took {:?} to end", begun.elapsed());
+    assert_eq!(pty.settings(), before);
+    // Somebody looks after all: the last words are there.
+    pty.read();
+    pty.wait_bytes(0, b"\x1b[?1049l");
+}
+
+#[test]
+fn a_line_that_does_not_drain_gets_the_newest_state_and_not_all_that_there_were() {
+    let far = Far::new();
+    let (mut pty, _) = stuck(&far);
+    for i in 0..100 {
+        pty.resize((100 + i, 50));
+        // Long enough for a frame each, were there room for it.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    pty.resize((91, 41)).read();
+    pty.wait_for("far");
+    pty.resize((92, 42));
+    let mark = pty.mark();
+    pty.resize((93, 43)).wait_bytes(mark, b"\x1b[2J");
+    let frames = pty.bytes().windows(4).filter(|bytes| bytes == b"\x1b[2J").count();
+    assert!(frames <= 8, "{frames} whole frames were written");
+    pty.signal(Signal::TERM);
+    assert_eq!(pty.wait_exit(), 143);
+}
+
+#[test]
+fn a_closed_line_ends_it() {
+    let far = Far::new();
+    let mut pty = far.start(&[]);
+    pty.hang_up(|pty| {
+        pty.resize((90, 30));
+    });
+    assert_eq!(pty.wait_exit(), 129);
+}
+
+#[test]
+fn nothing_is_written_and_nothing_computed_while_nothing_changes() {
+    let far = Far::new();
+    // Nothing is configured: there is nothing to try again.
+    let mut command = far.command(&[]);
+    command.env_remove("HOSTWRIGHT_ENV");
+    command.env("XDG_CONFIG_HOME", "/nonexistent");
+    let mut pty = Pty::start(command, (80, 24));
+    pty.wait_bytes(0, b"\x1b[?2026l");
+    let ticks = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pty.pid().as_raw_nonzero())).unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    };
+    // The absence of something can only be seen over a time: this is that time, not a wait for something.
+    let quiet = Duration::from_millis(1500);
+    std::thread::sleep(quiet / 3);
+    let (bytes, spent) = (pty.mark(), ticks());
+    std::thread::sleep(quiet);
+    assert_eq!(pty.mark(), bytes, "something was written");
+    assert!(ticks() - spent <= 3, "it spent {} ticks doing nothing", ticks() - spent);
+    pty.signal(Signal::TERM).wait_exit();
+}

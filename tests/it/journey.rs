@@ -1,0 +1,256 @@
+//! The main job, through the real binary: a machine calls, an operator approves, Ansible runs, ARA records.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support;
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A headless playground of its own.
+pub(crate) struct Play {
+    pub(crate) folder: TempDir,
+    pub(crate) ready: Value,
+    process: Child,
+}
+
+impl Play {
+    /// Starts one. Each takes about ten seconds.
+    pub(crate) async fn start(args: &[&str]) -> Self {
+        support::python().await;
+        Self::start_in(support::temp(), args)
+    }
+
+    pub(crate) fn start_in(folder: TempDir, args: &[&str]) -> Self {
+        let mut process = command(&folder)
+            .args(["play", "--headless", "--no-install"])
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(std::fs::File::create(folder.path().join("stderr")).unwrap())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let said = || std::fs::read_to_string(folder.path().join("stderr")).unwrap_or_default();
+        let ready =
+            serde_json::from_str(&line).unwrap_or_else(|_| panic!("no playground: {line:?}\n{}", said()));
+        Self { folder, ready, process }
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
+        command(&self.folder).args(["-e", "play"]).args(args).stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// Runs a command that must succeed and print JSON.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let output = self.run(&[args, &["-o", "json"]].concat());
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    pub(crate) fn url(&self, name: &str) -> String {
+        self.ready[name].as_str().unwrap().to_owned()
+    }
+
+    /// Kills the playground as a crash would; its folder is left.
+    pub(crate) fn kill(mut self) -> TempDir {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        // The drop must not find the process again.
+        let folder = std::mem::replace(&mut self.folder, support::temp());
+        drop(self);
+        folder
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+}
+
+impl Drop for Play {
+    fn drop(&mut self) {
+        if matches!(self.process.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        let pid = rustix::process::Pid::from_raw(self.process.id().cast_signed()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).ok();
+        self.process.wait().ok();
+    }
+}
+
+pub(crate) fn command(folder: &TempDir) -> Command {
+    let mut command = Command::new(support::exe());
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HOSTWRIGHT_")) {
+        command.env_remove(name);
+    }
+    command
+        .env("HOSTWRIGHT_PLAY_DIR", folder.path().join("play"))
+        .env("HOSTWRIGHT_PLAY_PYTHON", support::kept())
+        .env("XDG_CONFIG_HOME", folder.path().join("config"))
+        .env("XDG_STATE_HOME", folder.path().join("state"))
+        .env("USER", "ann");
+    command
+}
+
+pub(crate) async fn call_hook(play: &Play, body: &Value) -> (u16, Value) {
+    let client = reqwest::Client::new();
+    let response = client.post(format!("{}/host/online", play.url("hook"))).json(body).send().await.unwrap();
+    (response.status().as_u16(), response.json().await.unwrap())
+}
+
+/// Waits for something that is asked for again and again.
+pub(crate) fn wait_until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(started.elapsed() < PATIENCE, "{what} did not happen");
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+}
+
+/// The counts of Ansible's own recap in a log.
+fn recap(log: &str) -> BTreeMap<String, u64> {
+    let (_, counts) =
+        log.lines().filter_map(hostwright::domain::parse_recap).last().expect("no recap in the log");
+    serde_json::from_value(serde_json::to_value(counts).unwrap()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_calls_and_is_provisioned() {
+    let play = Play::start(&["--no-machines"]).await;
+    let host = "quirky-1.play.test";
+    let (status, answer) = call_hook(&play, &json!({"hostname": host, "groups": ["web"], "boot": "1"})).await;
+    assert_eq!(status, 202, "{answer}");
+    assert_eq!(answer["phase"], "pending");
+    let (status, again) = call_hook(&play, &json!({"hostname": host, "groups": ["web"], "boot": "1"})).await;
+    assert_eq!((status, &again["run"]), (200, &answer["run"]));
+
+    let approved = play.run(&["hosts", "approve", host, "--wait"]);
+    let log = play.run(&["runs", "logs", host]);
+    let log = String::from_utf8_lossy(&log.stdout).into_owned();
+    assert!(approved.status.success(), "{}\n{log}", String::from_utf8_lossy(&approved.stderr));
+
+    let results = play.json(&["runs", "results", host]);
+    let recap = recap(&log);
+    for (name, count) in &recap {
+        assert_eq!(results["counts"][name].as_u64(), Some(*count), "{name} of {recap:?}");
+    }
+    assert!(recap["rescued"] > 0 && recap["ignored"] > 0 && recap["changed"] > 0, "{recap:?}");
+    let recorded = results["results"].as_array().unwrap().len() as u64;
+    assert_eq!(
+        recorded,
+        recap["ok"] + recap["failed"] + recap["skipped"] + recap["rescued"] + recap["unreachable"]
+    );
+
+    let targets = play.json(&["targets", "list"]);
+    assert!(targets.as_array().unwrap().iter().any(|t| t["labels"]["host"] == host), "{targets}");
+
+    let run = play.json(&["runs", "show", host]);
+    let label = format!("run:{}", run["uid"].as_str().unwrap());
+    let url = format!("{}/api/v1/playbooks", play.url("ara"));
+    let playbooks: Value = reqwest::Client::new()
+        .get(url)
+        .query(&[("label", &label)])
+        .send()
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
+    assert_eq!(playbooks["count"], 1, "{playbooks}");
+    let files = play.folder.path().join("play/hosts").join(host);
+    assert!(files.join("etc/motd").exists(), "no files in {}", files.display());
+    assert_eq!(run["decision"]["by"], "ann");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fails_says_so_and_can_be_retried() {
+    let play = Play::start(&["--no-machines"]).await;
+    for host in ["broken-1.play.test", "lost-1.play.test"] {
+        assert_eq!(call_hook(&play, &json!({"hostname": host, "groups": ["web"]})).await.0, 202);
+    }
+    let output = play.run(&["hosts", "approve", "broken-1.play.test", "lost-1.play.test", "--wait"]);
+    assert_eq!(output.status.code(), Some(1));
+    let broken = play.json(&["hosts", "show", "broken-1.play.test"]);
+    assert_eq!((&broken["phase"], &broken["outcome"]["exit"]), (&json!("failed"), &json!("failed-task")));
+    let lost = play.json(&["runs", "list", "--host", "lost-1.play.test"]);
+    assert_eq!(lost[0]["phase"], "failed");
+    let failed = play.json(&["runs", "results", "broken-1.play.test", "--failed"]);
+    assert_eq!(failed["results"].as_array().unwrap().len(), 1, "{failed}");
+
+    let retried = play.run(&["hosts", "retry", "broken-1.play.test", "--wait"]);
+    assert_eq!(retried.status.code(), Some(1));
+    let runs = play.json(&["runs", "list", "--host", "broken-1.play.test"]);
+    assert_eq!(runs.as_array().unwrap().len(), 2, "{runs}");
+    let checked = play.run(&["hosts", "check", "broken-1.play.test", "--wait"]);
+    assert!(checked.status.code().is_some());
+    let nobody = play.run(&["hosts", "approve", "nobody.play.test"]);
+    assert_eq!(nobody.status.code(), Some(3), "{}", String::from_utf8_lossy(&nobody.stderr));
+    let over = play.run(&["hosts", "approve", "broken-1.play.test"]);
+    assert_eq!(over.status.code(), Some(4), "{}", String::from_utf8_lossy(&over.stderr));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_calls_at_once_make_one_run_and_one_decision_wins() {
+    let play = Play::start(&["--no-machines"]).await;
+    let body = json!({"hostname": "web-1.play.test", "groups": ["web"], "boot": "1"});
+    let calls = futures_util::future::join_all((0..20).map(|_| call_hook(&play, &body))).await;
+    assert_eq!(calls.iter().filter(|(status, _)| *status == 202).count(), 1, "{calls:?}");
+    assert_eq!(calls.iter().filter(|(status, _)| *status == 200).count(), 19, "{calls:?}");
+    assert_eq!(play.json(&["runs", "list"]).as_array().unwrap().len(), 1);
+
+    // What was looked at is what is approved: the announcement changes in between.
+    let seen = play.json(&["hosts", "show", "web-1.play.test"]);
+    let changed = json!({"hostname": "web-1.play.test", "groups": ["web", "k8s_worker"], "boot": "1"});
+    assert_eq!(call_hook(&play, &changed).await.0, 200);
+    let digest = seen["digest"].as_str().unwrap();
+    let late = play.run(&["hosts", "approve", "web-1.play.test", "--digest", digest]);
+    assert_eq!(late.status.code(), Some(4));
+    assert!(String::from_utf8_lossy(&late.stderr).contains("announcement has changed"));
+
+    let spawn = |user: &str, verb: &str| {
+        let mut command = command(&play.folder);
+        command.env("USER", user).args(["-e", "play", "hosts", verb, "web-1.play.test"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let outputs: Vec<Output> = [spawn("ann", "approve"), spawn("bob", "reject")]
+        .into_iter()
+        .map(|child| child.wait_with_output().unwrap())
+        .collect();
+    let (won, lost): (Vec<_>, Vec<_>) = outputs.iter().partition(|o| o.status.success());
+    assert_eq!((won.len(), lost.len()), (1, 1), "{outputs:?}");
+    assert_eq!(lost[0].status.code(), Some(4));
+    let winner =
+        play.json(&["hosts", "show", "web-1.play.test"])["decision"]["by"].as_str().unwrap().to_owned();
+    assert!(String::from_utf8_lossy(&lost[0].stderr).contains(&winner), "{outputs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_playground_knows_what_was() {
+    let play = Play::start(&[]).await;
+    let second = command(&play.folder).args(["play", "--headless"]).output().unwrap();
+    assert_eq!(second.status.code(), Some(4), "{}", String::from_utf8_lossy(&second.stderr));
+    assert_eq!(serde_json::from_slice::<Value>(&second.stdout).unwrap()["pid"], play.pid());
+    let all = wait_until("the first machines come online", || {
+        let hosts = play.json(&["hosts", "list"]);
+        (hosts.as_array().unwrap().len() == 5).then_some(hosts)
+    });
+    let ready = play.ready.clone();
+    let play = Play::start_in(play.kill(), &[]);
+    assert_eq!(play.ready["hook"], ready["hook"], "ports are remembered");
+    let names = |hosts: &Value| -> Vec<String> {
+        hosts.as_array().unwrap().iter().map(|h| h["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&play.json(&["hosts", "list"])), names(&all));
+    let boot = play.run(&["play", "host"]);
+    assert!(boot.status.success(), "{}", String::from_utf8_lossy(&boot.stderr));
+    assert_eq!(play.json(&["hosts", "list"]).as_array().unwrap().len(), 6);
+}

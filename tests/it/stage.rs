@@ -1,0 +1,264 @@
+//! What `provision` needs around it, each piece real and the caller's own: a cluster, a policy, settings, approved runs. The tests
+//! of `provision` and its bench share it.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hostwright::agent::provision::{self, Own};
+use hostwright::backend::kube::{JobTemplate, Kube, NewRun};
+use hostwright::config::{
+    Approval, Ara, AraCredentials, ConsoleSettings, Environment, JobSettings, Kubernetes, Policy,
+    ProvisionSettings, ServerSettings, Settings, Signer, Symbols, TargetSettings,
+};
+use hostwright::domain::{
+    Announcement, Decision, ExitCode, Kind, Parameters, RawAnnouncement, RunDetails, Verdict,
+};
+use hostwright::ops::targets;
+use hostwright::play::api::{Api, Options};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::support;
+
+pub(crate) const CA: &str = include_str!("../data/ca.pem");
+pub(crate) const HOST: &str = "web-1.example.org";
+/// Longer than anything here takes, also on a machine that is busy building.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A cluster, a policy and settings of the test's own.
+pub(crate) struct Stage {
+    pub(crate) dir: TempDir,
+    pub(crate) settings: Settings,
+    pub(crate) kube: Kube,
+    shutdown: CancellationToken,
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+impl Stage {
+    /// With a policy that is one playbook, `site.yml`.
+    pub(crate) async fn new(playbook: &str) -> Self {
+        let python = support::python().await;
+        let dir = support::temp();
+        let shutdown = CancellationToken::new();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let api = Api::open(Options::new(dir.path().join("logs"), CA, "https://[2001:db8::1]:6443")).unwrap();
+        tokio::spawn(api.run(listener, shutdown.clone()));
+        let kubeconfig = dir.path().join("kubeconfig");
+        let text = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "t",
+            "clusters": [{"name": "t", "cluster": {"server": url}}],
+            "contexts": [{"name": "t", "context": {"cluster": "t", "user": "t", "namespace": "hostwright"}}],
+            "users": [{"name": "t", "user": {}}],
+        });
+        std::fs::write(&kubeconfig, text.to_string()).unwrap();
+        let policy = dir.path().join("policy");
+        for folder in [&policy, &dir.path().join("work")] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        std::fs::write(policy.join("site.yml"), playbook).unwrap();
+        let settings = settings(&kubeconfig, &policy, &dir.path().join("work"), python);
+        let kube = Kube::connect(&settings.environment.kubernetes).await.unwrap();
+        Self { dir, settings, kube, shutdown }
+    }
+
+    pub(crate) async fn with_ara(mut self) -> Self {
+        let url = support::ara().await.url();
+        self.settings.environment.ara = Some(Ara { url, credentials: AraCredentials::Anonymous, ca: None });
+        self
+    }
+
+    pub(crate) fn policy(&self) -> PathBuf {
+        self.dir.path().join("policy")
+    }
+
+    /// An approved run of the host.
+    pub(crate) async fn approved(&self, parameters: &Parameters) -> RunDetails {
+        self.approved_for(&announcement(json!({})), parameters).await
+    }
+
+    pub(crate) async fn approved_for(
+        &self,
+        announcement: &Announcement,
+        parameters: &Parameters,
+    ) -> RunDetails {
+        let template =
+            JobTemplate::parse(include_str!("../../assets/play/job.yaml"), &self.settings.job).unwrap();
+        let at = Timestamp::now();
+        let decision = Decision { verdict: Verdict::Approved, by: "test".into(), at };
+        let kind = if parameters.check { Kind::Check } else { Kind::Provision };
+        let new = NewRun {
+            kind,
+            number: self.kube.next_number(kind, &announcement.host).await.unwrap(),
+            announcement,
+            seen: at,
+            decided: Some((&decision, parameters)),
+            answers: None,
+            queue: self.settings.environment.amqp.is_some(),
+        };
+        self.kube.create_run(&self.settings.permit().unwrap(), &template, &new).await.unwrap()
+    }
+
+    /// Runs `provision` as the run's pod does, to its end.
+    pub(crate) async fn provision(&self, run: &RunDetails) -> (ExitCode, String) {
+        let mut out = Vec::new();
+        let running = provision::run(&self.settings, own(run), &mut out, CancellationToken::new());
+        let exit = tokio::time::timeout(PATIENCE, running).await.unwrap();
+        let log = String::from_utf8(out).unwrap();
+        println!("{log}");
+        assert_eq!(self.left_in_work(), Vec::<PathBuf>::new());
+        (exit, log)
+    }
+
+    pub(crate) fn left_in_work(&self) -> Vec<PathBuf> {
+        let work = self.settings.provision.work_dir.as_ref().unwrap();
+        std::fs::read_dir(work).unwrap().map(|e| e.unwrap().path()).collect()
+    }
+
+    pub(crate) async fn again(&self, run: &RunDetails) -> RunDetails {
+        self.kube.run(&run.run.name).await.unwrap()
+    }
+
+    pub(crate) async fn targets(&self) -> Vec<String> {
+        let list = targets::list(&self.kube, &self.settings.environment.targets).await.unwrap();
+        list.into_iter().map(|target| target.address).collect()
+    }
+
+    pub(crate) async fn tokens(&self) -> usize {
+        let client = kube::Client::try_from(kube::Config::new(self.kube.server().parse().unwrap())).unwrap();
+        let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
+            kube::Api::namespaced(client, "kube-system");
+        secrets.list(&kube::api::ListParams::default()).await.unwrap().items.len()
+    }
+}
+
+pub(crate) fn settings(
+    kubeconfig: &Path,
+    policy: &Path,
+    work: &Path,
+    python: &hostwright::play::python::Python,
+) -> Settings {
+    Settings {
+        console: ConsoleSettings {
+            theme: "dark".into(),
+            symbols: Symbols::Auto,
+            utc: true,
+            keys: BTreeMap::new(),
+        },
+        server: ServerSettings {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            token_file: None,
+            networks: vec![],
+            proxies: vec![],
+            request_timeout: Duration::from_secs(10),
+            repair_interval: Duration::from_secs(30),
+            pending_limit: 10,
+            keep_runs: 5,
+        },
+        job: JobSettings {
+            template: None,
+            image: "hostwright:test".into(),
+            service_account: None,
+            backoff_limit: 3,
+            deadline: Duration::from_secs(3600),
+            grace: Duration::from_secs(60),
+        },
+        provision: ProvisionSettings {
+            message_timeout: Duration::from_secs(30),
+            work_dir: Some(work.to_owned()),
+            ansible_playbook: python.ansible_playbook.to_string_lossy().into_owned(),
+            python: python.python.to_string_lossy().into_owned(),
+            token_lifetime: Duration::from_secs(600),
+            signer: Signer::Required,
+        },
+        environment: Environment {
+            name: "test".into(),
+            guarded: false,
+            playground: false,
+            read_only: false,
+            kubernetes: Kubernetes {
+                kubeconfig: Some(kubeconfig.to_owned()),
+                context: None,
+                namespace: None,
+            },
+            amqp: None,
+            ara: None,
+            policy: Policy {
+                source: policy.to_string_lossy().into_owned(),
+                branch: None,
+                playbook: "site.yml".into(),
+                variables: BTreeMap::from([
+                    ("ansible_python_interpreter".into(), json!(python.python)),
+                    ("site_sum".into(), json!("{{ 40 + 2 }}")),
+                ]),
+            },
+            targets: TargetSettings {
+                namespace: "default".into(),
+                name: "scrape-collectd".into(),
+                key: "targets.json".into(),
+                port: 9103,
+            },
+            cluster_groups: vec!["k8s_worker".into()],
+            approval: Approval::Manual,
+            hook: None,
+            hook_token_file: None,
+            shell: vec![],
+        },
+        environments: vec!["test".into()],
+        read_only: false,
+    }
+}
+
+pub(crate) fn announcement(facts: Value) -> Announcement {
+    RawAnnouncement {
+        hostname: HOST.into(),
+        sshkeys: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB9dG4kjRhQTtWTVzd2t27+t0DEHBPW7iOD23TUiYLio root@web"
+            .into(),
+        address: Some("127.0.0.1".into()),
+        facts: facts.as_object().unwrap().clone(),
+        ..RawAnnouncement::default()
+    }
+    .check()
+    .unwrap()
+}
+
+pub(crate) fn site(groups: &[&str]) -> Parameters {
+    Parameters {
+        playbook: "site.yml".into(),
+        groups: groups.iter().map(|g| (*g).to_owned()).collect(),
+        ..Parameters::default()
+    }
+}
+
+/// The pod's environment, as the Job template fills it.
+pub(crate) fn own(run: &RunDetails) -> Own {
+    let announcement = run.announcement.to_json();
+    let parameters = serde_json::to_string(&run.parameters.clone().unwrap()).unwrap();
+    let pairs = BTreeMap::from([
+        ("HOSTWRIGHT_RUN", run.run.uid.as_str()),
+        ("HOSTWRIGHT_RUN_NAME", &run.run.name),
+        ("HOSTWRIGHT_HOST", run.run.host.as_str()),
+        ("HOSTWRIGHT_ANNOUNCEMENT", &announcement),
+        ("HOSTWRIGHT_PARAMETERS", &parameters),
+        ("HOSTWRIGHT_DECISION", "approved"),
+    ]);
+    Own::from_env(|name| pairs.get(name).map(|v| (*v).to_owned())).unwrap()
+}
+
+/// A play on this machine, with these tasks.
+pub(crate) fn local(tasks: &str) -> String {
+    format!(
+        "- name: Here\n  hosts: all\n  connection: local\n  gather_facts: false\n  tasks:\n{}\n",
+        tasks.lines().map(|line| format!("    {line}\n")).collect::<String>()
+    )
+}
