@@ -148,7 +148,7 @@ impl Bench {
             &self.stage.settings.job,
         )
         .unwrap();
-        let announcement = stage::announcement(json!({}));
+        let announcement = stage::announcement(&json!({}));
         let announced = ops::announce::announce(kube, &permit, &template, &announcement, true).await.unwrap();
         let environment = &self.stage.settings.environment;
         let seen = decide::Seen::from(&announced.run);
