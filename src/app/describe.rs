@@ -107,7 +107,7 @@ pub fn why(run: &Run, now: Timestamp, environment: &EnvironmentInfo) -> String {
                     "a retry alone will not mend it"
                 };
                 format!(
-                    "{} (exit code {}, {at}): {advice}. {}",
+                    "It failed at {at}, {} (exit code {}): {advice}. {}",
                     outcome.exit.words(),
                     outcome.exit.code(),
                     outcome.text

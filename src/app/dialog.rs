@@ -180,13 +180,15 @@ pub fn palette_rows(state: &State, palette: &Palette) -> Vec<&'static ActionInfo
     let filter = Filter::parse(palette.input.text());
     let mut scratch = Scratch::default();
     let scope = state.scope();
+    let typed = palette.input.text().trim().to_lowercase();
     let mut rows: Vec<_> = ACTIONS
         .iter()
         .filter(|row| row.action.in_scope(scope) && row.action != Action::Palette)
-        .filter(|row| filter.matches_text(&format!("{} {}", row.name, row.description), &mut scratch))
+        .filter(|row| {
+            filter.matches_text(row.name, &mut scratch) || row.description.to_lowercase().contains(&typed)
+        })
         .collect();
     // What belongs to this screen first; a name that starts with what was typed before all.
-    let typed = palette.input.text().trim().to_lowercase();
     rows.sort_by_key(|row| {
         (!row.name.starts_with(&typed), row.scopes.contains(&crate::config::Scope::Global))
     });

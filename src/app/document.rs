@@ -15,8 +15,10 @@ const DIFF_LIMIT: usize = 512 * 1024;
 pub enum LineKind {
     /// Text of our own.
     Text,
-    /// A heading.
+    /// A heading, one or two words of our own.
     Heading,
+    /// What the lines that follow are about, as it is called.
+    Title,
     /// Text that steps back.
     Muted,
     /// What went wrong.
@@ -204,7 +206,10 @@ fn scalar(value: &serde_json::Value) -> String {
 
 fn of_diff(diff: &FileDiff, doc: &mut Document) {
     let name = if diff.after_header.is_empty() { &diff.before_header } else { &diff.after_header };
-    doc.heading(if name.is_empty() { "diff".to_owned() } else { format!("diff  {name}") });
+    doc.heading("diff");
+    if !name.is_empty() {
+        doc.push(LineKind::Title, name.as_str());
+    }
     if !diff.prepared.is_empty() {
         for line in diff.prepared.lines().take(PART_LIMIT) {
             let kind = match line.as_bytes().first() {
@@ -282,7 +287,7 @@ mod tests {
         }];
         let doc = of_result(&details);
         let lines = kinds(&doc);
-        assert!(lines.contains(&(LineKind::Heading, "diff  /etc/motd")), "{lines:?}");
+        assert!(lines.contains(&(LineKind::Title, "/etc/motd")), "{lines:?}");
         assert!(lines.contains(&(LineKind::Hunk, "@@ -1,3 +1,3 @@")));
         assert!(lines.contains(&(LineKind::Removed, "-b")) && lines.contains(&(LineKind::Added, "+B")));
         assert!(lines.contains(&(LineKind::Foreign, " a")));

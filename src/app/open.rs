@@ -321,7 +321,8 @@ pub(super) fn why(state: &mut State, subject: Option<&str>) {
         }
     }
     if let Some(run) = subject.and_then(|uid| state.store.run(uid)) {
-        doc.heading(describe::title(run));
+        doc.blank();
+        doc.push(LineKind::Title, describe::title(run));
         let words = describe::why(run, state.now, &state.environment);
         copy.push_str(&words);
         doc.push(LineKind::Text, words);

@@ -107,6 +107,9 @@ pub fn unavailable(state: &State, action: Action) -> Option<String> {
         {
             Some("there is no row under the cursor".to_owned())
         }
+        Action::Filter | Action::Sort | Action::Reverse if state.table().is_some_and(|t| t.total() == 0) => {
+            Some("there are no rows".to_owned())
+        }
         Action::NextMatch | Action::PreviousMatch
             if state.run.as_ref().is_none_or(|r| r.search.needle.is_empty()) =>
         {

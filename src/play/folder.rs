@@ -178,8 +178,9 @@ fn kubeconfig(addresses: &Addresses<'_>) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "play", "cluster": {"server": addresses.api}}],
-        "users": [{"name": "play", "user": {"token": addresses.token.reveal()}}],
+        // kubectl sends no bearer token over plain HTTP: the API takes it as the first part of the path too.
+        "clusters": [{"name": "play", "cluster": {"server": format!("{}/{}", addresses.api, addresses.token.reveal())}}],
+        "users": [{"name": "play", "user": {}}],
         "contexts": [{"name": "play", "context": {"cluster": "play", "user": "play", "namespace": "hostwright"}}],
         "current-context": "play",
     })

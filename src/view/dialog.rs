@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use super::doc;
 use super::pen::{Pen, rows};
 use super::text::{Piece, cut_end, width, wrap};
-use crate::app::dialog::{Confirm, Dialog, Palette, TextDialog, TextKind, palette_rows};
+use crate::app::dialog::{Confirm, Dialog, Palette, Subject, TextDialog, TextKind, palette_rows};
 use crate::app::table::window;
 use crate::app::{PaneSeen, Seen, State, permit};
 use crate::config::Role;
@@ -47,22 +47,24 @@ fn frame(pen: &mut Pen<'_>, area: Rect, wide: u16, high: u16, title: &str, role:
 fn draw_confirm(pen: &mut Pen<'_>, area: Rect, state: &State, confirm: &Confirm) {
     let wide = area.width.saturating_sub(4).clamp(1, 76).max(area.width.min(20));
     let inner = usize::from(wide.saturating_sub(6).max(1));
-    let lines = confirm_lines(pen, state, confirm, inner);
+    let lines = confirm_lines(pen, state, confirm, inner, false);
     let buttons = button_pieces(pen, confirm);
     let button_rows = button_rows(&buttons, inner);
-    let below = u16::try_from(button_rows.len()).unwrap_or(1) + 1;
-    let high = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(below + 3);
+    let below = u16::try_from(button_rows.len()).unwrap_or(1);
+    let high = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(below + 5);
     let role = if confirm.warnings.is_empty() { Role::Strong } else { Role::Warning };
     let inside = frame(pen, area, wide, high, &confirm.title, role);
-    // The answers are always seen; the text gives way.
-    let text_rows = inside.height.saturating_sub(below);
-    let text = rows(inside, u16::from(text_rows > 2), text_rows);
-    for (y, line) in (0..text_rows).zip(&lines) {
+    // The answers are always seen; what is unusual comes first where the text has to give way.
+    let room = inside.height.saturating_sub(below);
+    let lines =
+        if lines.len() > usize::from(room) { confirm_lines(pen, state, confirm, inner, true) } else { lines };
+    let spare = room.saturating_sub(u16::try_from(lines.len()).unwrap_or(u16::MAX));
+    let text = rows(inside, u16::from(spare >= 2), room);
+    for (y, line) in (0..room).zip(&lines) {
         pen.put_pieces(rows(text, y, 1), 0, 0, line);
     }
-    let first = inside.height.saturating_sub(u16::try_from(button_rows.len()).unwrap_or(1));
-    let lift = u16::from(inside.height > below + 2);
-    for (y, row) in (first.saturating_sub(lift)..).zip(button_rows) {
+    let first = room - u16::from(spare >= 3).min(room);
+    for (y, row) in (first..).zip(button_rows) {
         let wide: usize = row.iter().map(|b| b.iter().map(|p| width(&p.text)).sum::<usize>() + 2).sum();
         let mut x = inside.width.saturating_sub(u16::try_from(wide.saturating_sub(2)).unwrap_or(u16::MAX));
         for button in row {
@@ -71,50 +73,49 @@ fn draw_confirm(pen: &mut Pen<'_>, area: Rect, state: &State, confirm: &Confirm)
     }
 }
 
-fn confirm_lines(pen: &Pen<'_>, state: &State, confirm: &Confirm, columns: usize) -> Vec<Vec<Piece>> {
+/// The lines of a question; `tight`: what is unusual and what must be typed first, without empty lines.
+fn confirm_lines(
+    pen: &Pen<'_>,
+    state: &State,
+    confirm: &Confirm,
+    columns: usize,
+    tight: bool,
+) -> Vec<Vec<Piece>> {
     let piece = |text: &str, role: Role| Piece {
         text: super::text::harmless(text).into_owned(),
         style: pen.style(role),
     };
-    let mut lines = Vec::new();
     let labels = confirm.fields.iter().map(|(label, _)| width(label)).max().unwrap_or(0);
-    for (label, text) in &confirm.fields {
+    let field = |(label, text): &(String, String)| {
         let lead = if labels == 0 { String::new() } else { format!("{label:<labels$}   ") };
-        let text = cut_end(
-            &super::text::harmless(text),
-            columns.saturating_sub(width(&lead)),
-            pen.symbols().ellipsis(),
-        );
-        lines.push(vec![piece(&lead, Role::Muted), piece(&text, Role::Text)]);
-    }
-    let outdated = confirm
-        .subjects
-        .iter()
-        .filter(|s| state.store.run(&s.run.uid).is_none_or(|run| run.digest != s.digest));
-    let outdated: Vec<String> =
-        outdated.map(|s| format!("{} changed while you look: cancel and look again.", s.run.host)).collect();
-    let warnings = confirm.warnings.iter().chain(&outdated);
-    for (texts, role) in
-        [(confirm.notes.iter().collect::<Vec<_>>(), Role::Text), (warnings.collect(), Role::Warning)]
-    {
-        if !texts.is_empty() && !lines.is_empty() {
-            lines.push(Vec::new());
-        }
-        for text in texts {
-            let sign =
-                if role == Role::Warning { format!("{} ", pen.symbols().warning()) } else { String::new() };
-            lines.extend(wrap(&[piece(&format!("{sign}{text}"), role)], columns));
-        }
-    }
-    if let Some(typed) = &confirm.typed {
-        lines.push(Vec::new());
-        lines.extend(wrap(&[piece(&format!("Type {} to go on:", typed.expected), Role::Text)], columns));
+        let room = columns.saturating_sub(width(&lead));
+        let text = cut_end(&super::text::harmless(text), room, pen.symbols().ellipsis());
+        vec![piece(&lead, Role::Muted), piece(&text, Role::Text)]
+    };
+    let fields: Vec<Vec<Piece>> = confirm.fields.iter().map(field).collect();
+    let said = |texts: &mut dyn Iterator<Item = String>, role: Role| {
+        texts.flat_map(|text| wrap(&[piece(&text, role)], columns)).collect::<Vec<_>>()
+    };
+    let notes = said(&mut confirm.notes.iter().cloned(), Role::Text);
+    let changed = |s: &&Subject| state.store.run(&s.run.uid).is_none_or(|run| run.digest != s.digest);
+    let outdated = confirm.subjects.iter().filter(changed);
+    let outdated = outdated.map(|s| format!("{} changed while you look: cancel and look again.", s.run.host));
+    let sign = pen.symbols().warning();
+    let mut warnings = confirm.warnings.iter().cloned().chain(outdated).map(|text| format!("{sign} {text}"));
+    let warnings = said(&mut warnings, Role::Warning);
+    let typed = confirm.typed.as_ref().map_or_else(Vec::new, |typed| {
+        let mut lines = wrap(&[piece(&format!("Type {} to go on:", typed.expected), Role::Text)], columns);
         let (before, after) = typed.input.halves();
         let role = if typed.matches() { Role::Ok } else { Role::Input };
         let caret = piece(pen.symbols().caret(), Role::Marker);
         lines.push(vec![piece("> ", Role::Muted), piece(before, role), caret, piece(after, role)]);
+        lines
+    });
+    if tight {
+        return [typed, warnings, notes, fields].concat();
     }
-    lines
+    let parts = [fields, notes, warnings, typed].into_iter().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(&Vec::new())
 }
 
 fn button_pieces(pen: &Pen<'_>, confirm: &Confirm) -> Vec<Vec<Piece>> {

@@ -68,6 +68,7 @@ fn cells(pen: &Pen<'_>, line: &Line, labels: usize, columns: usize, hit: bool) -
     let role = match line.kind {
         LineKind::Text | LineKind::Foreign | LineKind::Key => Role::Text,
         LineKind::Heading => Role::Heading,
+        LineKind::Title => Role::Strong,
         LineKind::Muted => Role::Muted,
         LineKind::Problem => Role::Error,
         LineKind::Warning => Role::Warning,

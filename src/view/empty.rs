@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use super::pen::{Pen, columns, rows};
 use super::text::{Piece, wrap};
-use super::words::until;
+use super::words::{health_role, until};
 use crate::app::table::Table;
 use crate::app::{Seen, State};
 use crate::config::{Action, Role};
@@ -23,7 +23,7 @@ pub(crate) fn hosts(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut See
             lines.push(("hostwright hosts announce NAME calls for one by hand.".to_owned(), Role::Muted));
         }
     }
-    say(pen, area, &lines);
+    say(pen, area, &lines, state);
 }
 
 /// The table of runs has no rows.
@@ -33,7 +33,7 @@ pub(crate) fn runs(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen
         lines.push(("There is no run yet.".to_owned(), Role::Text));
         lines.push(("One begins when a host calls, and waits for a decision.".to_owned(), Role::Muted));
     }
-    say(pen, area, &lines);
+    say(pen, area, &lines, state);
 }
 
 fn common(state: &State, table: &Table, noun: &str, seen: &mut Seen) -> Vec<(String, Role)> {
@@ -73,9 +73,14 @@ fn common(state: &State, table: &Table, noun: &str, seen: &mut Seen) -> Vec<(Str
     }
 }
 
-fn say(pen: &mut Pen<'_>, area: Rect, lines: &[(String, Role)]) {
+fn say(pen: &mut Pen<'_>, area: Rect, lines: &[(String, Role)], state: &State) {
     let inner = columns(area, 3, area.width.saturating_sub(6).max(1));
     let mut y = (area.height / 5).max(u16::from(area.height > 4));
+    // The same symbol as in the header: connecting, broken and empty are told apart at a glance.
+    let health = state.store.health(BackEnd::Cluster);
+    if !state.environment.name.is_empty() && !lines.is_empty() {
+        pen.put(area, 1, y, pen.symbols().health(health), health_role(health));
+    }
     for (text, role) in lines {
         let piece = Piece { text: super::text::harmless(text).into_owned(), style: pen.style(*role) };
         for line in wrap(&[piece], usize::from(inner.width)) {

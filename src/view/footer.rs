@@ -188,7 +188,7 @@ fn candidates(state: &State) -> &'static [Action] {
             &[A::Approve, A::Reject, A::Retry, A::Check, A::Back, A::Invert]
         }
         Screen::Hosts | Screen::Runs if table.is_some_and(|t: &Table| !t.filter.text().is_empty()) => {
-            &[A::Approve, A::Check, A::Reject, A::Retry, A::Stop, A::Open, A::Back, A::Mark]
+            &[A::Approve, A::Retry, A::Check, A::Reject, A::Stop, A::Open, A::Back, A::Mark]
         }
         Screen::Hosts => &[
             A::Approve,

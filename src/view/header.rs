@@ -12,6 +12,8 @@ use crate::domain::{Health, Phase};
 
 /// Phases that are counted even when nobody is in them, so that the others keep their place.
 const ALWAYS: [Phase; 5] = [Phase::Pending, Phase::Queued, Phase::Running, Phase::Failed, Phase::Ready];
+/// What the counts take in words.
+const WORDS: usize = 68;
 const SOMETIMES: [Phase; 3] = [Phase::Stopping, Phase::Stopped, Phase::Rejected];
 
 /// Draws header, tabs and the rule below them.
@@ -93,12 +95,13 @@ fn tabs(pen: &mut Pen<'_>, area: Rect, state: &State) {
     }
 }
 
-/// How many hosts are in each phase. Returns the column after the last.
-pub(crate) fn counts(pen: &mut Pen<'_>, area: Rect, state: &State) -> u16 {
-    if !state.store.ever_listed() && state.store.host_count() == 0 {
+/// How many hosts are in each phase, in symbols where words leave no room for so many columns beside. Returns the column after the
+/// last.
+pub(crate) fn counts(pen: &mut Pen<'_>, area: Rect, state: &State, beside: usize) -> u16 {
+    if state.environment.name.is_empty() || (!state.store.ever_listed() && state.store.host_count() == 0) {
         return 1;
     }
-    let words = area.width >= 76;
+    let words = usize::from(area.width) >= WORDS + beside.saturating_sub(2);
     let digits = if words { 4 } else { 3 };
     let mut x = if words { 0 } else { 1 };
     let rare = SOMETIMES.into_iter().filter(|p| state.store.in_phase(*p) > 0);

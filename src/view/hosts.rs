@@ -14,7 +14,7 @@ use crate::config::Role;
 use crate::domain::{Kind, Phase, Run};
 
 /// How wide the details are, with the divider.
-const DETAILS: u16 = 58;
+const DETAILS: u16 = 50;
 
 const fn column(name: &'static str, min: u16, max: u16, leaves: u8, right: bool) -> Column {
     Column { name, min, max, leaves, right }
@@ -27,7 +27,7 @@ const TABLE: [Column; 9] = [
     column("phase", 9, 9, 0, false),
     column("age", 4, 4, 3, true),
     column("seen", 4, 4, 8, true),
-    column("run", 4, 4, 6, true),
+    column("run", 4, 4, 10, true),
     column("by", 8, 12, 5, false),
     column("last", 14, 60, 4, false),
 ];
@@ -41,7 +41,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, seen: &mut
     table::summary(pen, layout.summary, state, hosts, seen);
     let beside = state.details_beside() && layout.body.width >= WIDE;
     let wide = if beside { layout.body.width - DETAILS } else { layout.body.width };
-    let area = columns(layout.body, 0, wide);
+    let area = columns(layout.body, 0, wide - 1);
     let (heading, list) = table::split(area);
     let placed =
         if area.width < 40 { table::place(&TINY, area.width) } else { table::place(&TABLE, area.width) };

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use super::layout::Layout;
 use super::pen::{Pen, columns, rows};
 use super::runs::{duration, run_counts};
-use super::text::{cut_end, width};
+use super::text::{Piece, cut_end, width};
 use super::words::{phase_role, spinner, status_role};
 use super::{doc, log};
 use crate::app::screens::run::{Pane, RunScreen, Shown, Stage, stages};
@@ -92,23 +92,31 @@ fn summary(pen: &mut Pen<'_>, area: Rect, state: &State, run: &Run, seen: &mut S
         return;
     }
     let counted = counts(state, run);
-    let wide: usize = counted.iter().map(|(text, _)| width(text) + 3).sum();
     let stages = stages(run, state.store.results(&run.uid).and_then(|r| r.results.as_deref()), state.now);
     if run.phase == Phase::Pending || stages.iter().any(|s| s.running) {
         seen.wake_at(next_second(state));
     }
     let bars = area.width >= 110;
-    let room = area.width.saturating_sub(u16::try_from(wide).unwrap_or(u16::MAX));
+    let counted = if area.width > 60 { counted } else { Vec::new() };
+    let wide: usize = counted.iter().map(|(text, _)| width(text) + 2).sum();
+    let counts_at = area.width.saturating_sub(u16::try_from(wide).unwrap_or(u16::MAX));
     let whole = stages.iter().filter_map(|s| s.milliseconds).max().unwrap_or(0);
-    let mut x = 1;
-    for stage in &stages {
-        x += draw_stage(pen, columns(area, x, room.saturating_sub(x)), stage, whole, bars) + 3;
+    let mut shown: Vec<Vec<Piece>> = stages.iter().map(|s| stage_pieces(pen, s, whole, bars)).collect();
+    let long = |pieces: &Vec<Piece>| pieces.iter().map(|p| width(&p.text)).sum::<usize>() + 3;
+    // The stages that are over leave first.
+    let begun = stages.iter().filter(|s| s.milliseconds.is_some()).count().max(1);
+    let mut first = 0;
+    while first + 1 < begun && shown.iter().skip(first).map(long).sum::<usize>() > usize::from(counts_at) {
+        first += 1;
     }
-    if area.width > 60 {
-        let mut x = area.width.saturating_sub(u16::try_from(wide).unwrap_or(u16::MAX)) + 1;
-        for (text, role) in &counted {
-            x += pen.put(area, x, 0, text, *role) + 3;
-        }
+    let room = columns(area, 0, counts_at.saturating_sub(1));
+    let mut x = 1;
+    for pieces in shown.drain(first..) {
+        x += pen.put_pieces(room, x, 0, &pieces) + 3;
+    }
+    let mut x = counts_at;
+    for (text, role) in &counted {
+        x += pen.put(area, x, 0, text, *role) + 2;
     }
 }
 
@@ -117,27 +125,30 @@ fn next_second(state: &State) -> jiff::Timestamp {
     jiff::Timestamp::from_second(next).unwrap_or(state.now)
 }
 
-fn draw_stage(pen: &mut Pen<'_>, area: Rect, stage: &Stage, whole: u64, bars: bool) -> u16 {
+fn stage_pieces(pen: &Pen<'_>, stage: &Stage, whole: u64, bars: bool) -> Vec<Piece> {
+    let piece = |text: String, role: Role| Piece { text, style: pen.style(role) };
     let role = match stage.milliseconds {
         None => Role::Disabled,
         Some(_) if stage.failed => Role::Failed,
         Some(_) if stage.running => Role::Running,
         Some(_) => Role::Muted,
     };
-    let name = if area.width < 12 { "" } else { stage.name };
-    let mut x = pen.put(area, 0, 0, name, role);
-    let Some(ms) = stage.milliseconds else { return x };
+    let mut pieces = vec![piece(stage.name.to_owned(), role)];
+    let Some(ms) = stage.milliseconds else { return pieces };
     if bars {
         let eighths = usize::try_from(ms.saturating_mul(8).div_ceil(whole.max(1))).unwrap_or(8).clamp(1, 8);
-        let bar = pen.symbols().bar(eighths).repeat(eighths.div_ceil(2));
-        x += 1 + pen.put(area, x + 1, 0, &bar, role);
+        pieces.push(piece(format!(" {}", pen.symbols().bar(eighths).repeat(eighths.div_ceil(2))), role));
     }
     let took = if stage.running {
         time::length_so_far(i64::try_from(ms / 1000).unwrap_or(0))
     } else {
         time::length(ms)
     };
-    x + 1 + pen.put(area, x + 1, 0, &took, if stage.running { Role::Running } else { Role::Text })
+    pieces.push(piece(format!(" {took}"), if stage.running { Role::Running } else { Role::Text }));
+    if stage.failed {
+        pieces.push(piece(format!(" {}", pen.symbols().phase(Phase::Failed)), Role::Failed));
+    }
+    pieces
 }
 
 fn counts(state: &State, run: &Run) -> Vec<(String, Role)> {

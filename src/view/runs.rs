@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use super::empty;
 use super::hosts::last;
 use super::layout::Layout;
-use super::pen::{Pen, rows};
+use super::pen::{Pen, columns, rows};
 use super::table::{self, Column, Placed, RowView};
 use super::words::{age, phase_role};
 use crate::app::filter::Scratch;
@@ -37,7 +37,7 @@ const TINY: [Column; 2] = [column("host", 8, 60, 0, false), column("phase", 9, 9
 pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, seen: &mut Seen) {
     let runs = &state.runs.table;
     table::summary(pen, layout.summary, state, runs, seen);
-    let area = layout.body;
+    let area = columns(layout.body, 0, layout.body.width.saturating_sub(1));
     let (heading, list) = table::split(area);
     let placed =
         if area.width < 40 { table::place(&TINY, area.width) } else { table::place(&TABLE, area.width) };

@@ -156,8 +156,6 @@ pub(crate) fn name(
 
 /// The line above the table: counts, and what is filtered and how much it hides.
 pub(crate) fn summary(pen: &mut Pen<'_>, area: Rect, state: &State, table: &Table, seen: &mut Seen) {
-    let end = header::counts(pen, area, state);
-    let room = area.width.saturating_sub(end + 2);
     let mut said: Vec<(String, Role)> = Vec::new();
     if let Some(since) = state.store.stale_since() {
         said.push((format!("as of {} ago", age(since, state.now, seen)), Role::Warning));
@@ -174,6 +172,8 @@ pub(crate) fn summary(pen: &mut Pen<'_>, area: Rect, state: &State, table: &Tabl
         said.push((format!("{} hidden", table.hidden()), Role::Warning));
     }
     let total: usize = said.iter().map(|(t, _)| width(t) + 3).sum();
+    let end = header::counts(pen, area, state, total);
+    let room = area.width.saturating_sub(end + 2);
     let mut x = area.width.saturating_sub(u16::try_from(total).unwrap_or(u16::MAX)).max(end + 2) + 2;
     if usize::from(room) + 3 < total {
         // What is hidden matters most where there is little room.

@@ -12,6 +12,7 @@ use crate::domain::{BackEnd, Health};
 const SIZES: [(u16, u16); 3] = [(40, 12), (80, 24), (160, 50)];
 
 fn picture(name: &str, scene: &mut Scene) {
+    scene.rested();
     insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
         insta::assert_snapshot!(name, scene.text());
     });
@@ -150,6 +151,8 @@ fn colours_are_held() {
     let mut scene = site(80, 24);
     scene.press("j j space").rested();
     styled("styled_hosts_80x24", &mut scene);
+    scene.theme = Theme::built_in("light").unwrap();
+    styled("styled_hosts_light_80x24", &mut scene);
     let mut scene = failed_run(160, 50);
     styled("styled_run_160x50", &mut scene);
     let mut scene = site(160, 50);

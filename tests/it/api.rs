@@ -388,6 +388,7 @@ async fn a_watch_shows_what_its_selector_sees() {
             // It shows the last state that matched, under the version in which it ceased to.
             assert_eq!(left.labels()["on"], "yes");
             assert_eq!(left.resource_version(), out.resource_version());
+            assert_eq!(gone.metadata.deletion_timestamp, None);
             let version = |m: &ConfigMap| m.resource_version().unwrap().parse::<u64>().unwrap();
             assert!(version(gone) > version(left));
         }
@@ -1189,10 +1190,32 @@ async fn a_token_keeps_strangers_out() {
     }
     let info = "/api/v1/namespaces/kube-public/configmaps/cluster-info";
     assert_eq!(raw(&client, "DELETE", info, &[], Value::Null).await.0, 401);
+    // kubectl sends no token over plain HTTP: the path may carry it.
+    assert_eq!(code("/let-me-in/api/v1/pods", &[]).await, 200);
+    for stranger in ["/let-me-i/api/v1/pods", "/let-me-in", "/let-me-in/", "//api/v1/pods"] {
+        assert_ne!(code(stranger, &[]).await, 200, "{stranger}");
+    }
+    let by_path =
+        Client::try_from(Config::new(format!("{}/let-me-in", server.url).parse().unwrap())).unwrap();
+    within::<ConfigMap>(&by_path, "default").list(&ListParams::default()).await.unwrap();
     let mut config = Config::new(server.url.parse().unwrap());
     config.auth_info.token = Some("let-me-in".to_owned().into());
     let known = Client::try_from(config).unwrap();
     within::<ConfigMap>(&known, "default").list(&ListParams::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_page_in_a_browser_gets_nothing() {
+    let server = Server::start().await;
+    let client = server.client();
+    let pods = "/api/v1/pods";
+    let code = async |headers: &[(&str, &str)]| raw(&client, "GET", pods, headers, Value::Null).await.0;
+    assert_eq!(code(&[]).await, 200);
+    assert_eq!(code(&[("origin", "http://evil.example.org")]).await, 403);
+    assert_eq!(code(&[("host", "evil.example.org:80")]).await, 403);
+    for own in ["localhost:8080", "127.0.0.1:1", "[::1]:1"] {
+        assert_eq!(code(&[("host", own)]).await, 200, "{own}");
+    }
 }
 
 #[tokio::test]

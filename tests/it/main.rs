@@ -8,6 +8,7 @@
     clippy::string_slice
 )]
 
+mod amqp;
 mod api;
 mod config;
 mod console;
@@ -15,7 +16,9 @@ mod journey;
 mod leash;
 mod policy;
 mod provision;
+mod proxy;
 mod pty;
+mod repair;
 mod runner;
 mod services;
 mod stage;

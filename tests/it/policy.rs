@@ -81,7 +81,10 @@ impl Policy {
         let variables = format!("@{}", self.folder.path().join("variables.yaml").display());
         command.arg("-i").arg(self.folder.path().join("inventory.yaml")).arg("-e").arg(variables);
         command.arg("site.yml").args(more).current_dir(self.folder.path().join("policy"));
-        command.env("ANSIBLE_NOCOLOR", "1").env("ANSIBLE_HOME", self.folder.path().join("ansible"));
+        command
+            .env("ANSIBLE_NOCOLOR", "1")
+            .env("LC_ALL", "C.UTF-8")
+            .env("ANSIBLE_HOME", self.folder.path().join("ansible"));
         command.env_remove("ANSIBLE_CONFIG").stdin(Stdio::null()).kill_on_drop(true);
         command
     }

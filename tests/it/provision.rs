@@ -1,6 +1,7 @@
 //! `provision` with real Ansible, ARA, git and RabbitMQ, against the loopback Kubernetes API.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use hostwright::agent::provision;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio_util::sync::CancellationToken;
 
-use crate::stage::{CA, HOST, PATIENCE, Stage, announcement, local, own, site};
+use crate::stage::{CA, HOST, PATIENCE, Stage, announcement, local, own, site, variables};
 use crate::support;
 
 #[tokio::test]
@@ -40,7 +41,7 @@ async fn a_host_becomes_ready_and_everything_about_it_is_known() {
         "{{ 6*6 }}": ["{% raw %}", "\u{7f}\u{0}\u{2028}漢 \"'", 1.5, 1e16, true, null],
         "ü".repeat(600): "!vault x",
     });
-    let announced = announcement(facts.clone());
+    let announced = announcement(&facts);
     let mut parameters = site(&["web"]);
     parameters.variables.insert("size".into(), json!("{{ 1 + 1 }}"));
     let run = stage.approved_for(&announced, &parameters).await;
@@ -58,7 +59,7 @@ async fn a_host_becomes_ready_and_everything_about_it_is_known() {
     let outcome = after.run.outcome.unwrap();
     assert_eq!(outcome.exit, ExitCode::Ready);
     let counts = outcome.counts.unwrap();
-    assert_eq!((counts.ok, counts.changed, counts.failed, counts.ignored), (3, 1, 0, 1));
+    assert_eq!((counts.ok, counts.changed, counts.failed, counts.ignored), (3, 2, 0, 1));
     assert_eq!(stage.targets().await, [format!("{HOST}:9103")]);
 
     // ARA has it under the run's label, and none of what is private.
@@ -152,7 +153,7 @@ async fn a_pod_that_claims_more_than_was_approved_is_refused() {
     assert_eq!(stage.provision(&other).await.0, ExitCode::UnreadableMessage);
     let run = stage.approved(&site(&[])).await;
     let mut other = run.clone();
-    other.announcement = announcement(json!({"more": 1}));
+    other.announcement = announcement(&json!({"more": 1}));
     assert_eq!(stage.provision(&other).await.0, ExitCode::UnreadableMessage);
     let mut other = run.clone();
     other.run.uid = "another".into();
@@ -362,6 +363,81 @@ async fn what_another_pod_may_mend_goes_back_to_the_queue() {
     stage.settings.provision.message_timeout = Duration::from_secs(1);
     let run = stage.approved(&site(&[])).await;
     assert_eq!(stage.provision(&run).await.0, ExitCode::NoMessage);
+}
+
+#[tokio::test]
+async fn after_a_kill_the_next_pod_finishes_the_host() {
+    let stage = Stage::new("").await;
+    let (pid, go) = (stage.dir.path().join("pid"), stage.dir.path().join("go"));
+    // The first attempt hangs, the second finds the file and goes on.
+    let task =
+        format!("- shell: echo $$ > {}; while [ ! -e {} ]; do sleep 0.1; done", pid.display(), go.display());
+    std::fs::write(stage.policy().join("site.yml"), local(&task)).unwrap();
+    let (stage, broker) = with_queue(stage, "kill").await;
+    let run = stage.approved(&site(&[])).await;
+    broker.publish(&stage.settings.permit().unwrap(), &message(&run)).await.unwrap();
+    let word = stage.dir.path().join("word");
+    let pod = || {
+        // On a leash, which does what the end of a container does: nothing that the program started outlives it.
+        let mut command = tokio::process::Command::new(support::exe());
+        command.args(["leash", "--"]).arg(support::exe()).arg("provision").kill_on_drop(true);
+        command.envs(variables(&run)).env("HOSTWRIGHT_CONFIG", stage.config());
+        command.env("TERMINATION_MESSAGE_PATH", &word).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+    };
+    let mut first = pod().spawn().unwrap();
+    until(|| std::fs::read_to_string(&pid).is_ok_and(|text| text.ends_with('\n'))).await;
+    assert_eq!(waiting(&broker, &run).await, Some(0));
+    let leash = first.id().unwrap();
+    let children = std::fs::read_to_string(format!("/proc/{leash}/task/{leash}/children")).unwrap();
+    let provision = rustix::process::Pid::from_raw(children.trim().parse().unwrap()).unwrap();
+    rustix::process::kill_process(provision, rustix::process::Signal::KILL).unwrap();
+    first.wait().await.unwrap();
+    let process = std::fs::read_to_string(&pid).unwrap();
+    assert!(!Path::new("/proc").join(process.trim()).exists());
+    assert_eq!(stage.left_in_work().len(), 1);
+    while waiting(&broker, &run).await != Some(1) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+
+    std::fs::write(&go, "").unwrap();
+    let mut second = pod().spawn().unwrap();
+    // The leash is held until the program has ended.
+    let held = second.stdin.take();
+    let second = tokio::time::timeout(PATIENCE, second.wait_with_output()).await.unwrap().unwrap();
+    drop(held);
+    let log = String::from_utf8_lossy(&second.stdout);
+    assert_eq!(second.status.code(), Some(0), "{log}");
+    assert!(log.contains("handed out before"), "{log}");
+    assert_eq!((waiting(&broker, &run).await, stage.left_in_work()), (Some(0), vec![]));
+    assert_eq!(stage.again(&run).await.run.outcome.unwrap().exit, ExitCode::Ready);
+    assert!(std::fs::read_to_string(&word).unwrap().starts_with("ready: "));
+}
+
+#[test]
+fn both_job_templates_are_jobs_and_differ_only_in_what_a_pod_needs() {
+    let read = |text: &str| -> Value { serde_saphyr::from_str(text).unwrap() };
+    let real = read(include_str!("../../assets/job.yaml"));
+    let play = read(include_str!("../../assets/play/job.yaml"));
+    for pointer in ["/spec/podFailurePolicy", "/spec/podReplacementPolicy", "/spec/suspend"] {
+        assert_eq!(real.pointer(pointer), play.pointer(pointer), "{pointer}");
+    }
+    let container = "/spec/template/spec/containers/0";
+    for key in ["name", "command", "terminationMessagePolicy"] {
+        assert_eq!(real.pointer(container).unwrap()[key], play.pointer(container).unwrap()[key], "{key}");
+    }
+    let names = |job: &Value| -> Vec<String> {
+        let env = job.pointer(container).unwrap()["env"].as_array().unwrap();
+        env.iter().filter(|e| e.get("valueFrom").is_some()).map(|e| e["name"].to_string()).collect()
+    };
+    assert_eq!((names(&real).len(), names(&real)), (6, names(&play)));
+    assert_eq!(
+        real.pointer("/spec/podFailurePolicy/rules/1/onExitCodes/values"),
+        Some(&json!([10, 11, 12, 13]))
+    );
+    for job in [real, play] {
+        serde_json::from_value::<k8s_openapi::api::batch::v1::Job>(job).unwrap();
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! What `provision` needs around it, each piece real and the caller's own: a cluster, a policy, settings, approved runs. The tests
 //! of `provision` and its bench share it.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::print_stderr)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -78,13 +78,38 @@ impl Stage {
         self
     }
 
+    /// The settings as a configuration file, for the program itself.
+    pub(crate) fn config(&self) -> PathBuf {
+        let Settings { provision, environment, .. } = &self.settings;
+        let amqp = environment.amqp.as_ref().map(|amqp| {
+            json!({"url": amqp.url.reveal(), "exchange": amqp.exchange, "dead_letter": amqp.dead_letter})
+        });
+        let mut text = json!({
+            "provision": {
+                "work_dir": provision.work_dir,
+                "ansible_playbook": provision.ansible_playbook,
+                "python": provision.python,
+            },
+            "environments": {environment.name.as_str(): {
+                "kubernetes": {"kubeconfig": environment.kubernetes.kubeconfig},
+                "policy": {"source": environment.policy.source, "variables": environment.policy.variables},
+            }},
+        });
+        if let Some(amqp) = amqp {
+            text["environments"][environment.name.as_str()]["amqp"] = amqp;
+        }
+        let path = self.dir.path().join("config.toml");
+        std::fs::write(&path, toml::to_string(&text).unwrap()).unwrap();
+        path
+    }
+
     pub(crate) fn policy(&self) -> PathBuf {
         self.dir.path().join("policy")
     }
 
     /// An approved run of the host.
     pub(crate) async fn approved(&self, parameters: &Parameters) -> RunDetails {
-        self.approved_for(&announcement(json!({})), parameters).await
+        self.approved_for(&announcement(&json!({})), parameters).await
     }
 
     pub(crate) async fn approved_for(
@@ -115,7 +140,7 @@ impl Stage {
         let running = provision::run(&self.settings, own(run), &mut out, CancellationToken::new());
         let exit = tokio::time::timeout(PATIENCE, running).await.unwrap();
         let log = String::from_utf8(out).unwrap();
-        println!("{log}");
+        eprintln!("{log}");
         assert_eq!(self.left_in_work(), Vec::<PathBuf>::new());
         (exit, log)
     }
@@ -219,7 +244,7 @@ pub(crate) fn settings(
     }
 }
 
-pub(crate) fn announcement(facts: Value) -> Announcement {
+pub(crate) fn announcement(facts: &Value) -> Announcement {
     RawAnnouncement {
         hostname: HOST.into(),
         sshkeys: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB9dG4kjRhQTtWTVzd2t27+t0DEHBPW7iOD23TUiYLio root@web"
@@ -241,18 +266,20 @@ pub(crate) fn site(groups: &[&str]) -> Parameters {
 }
 
 /// The pod's environment, as the Job template fills it.
+pub(crate) fn variables(run: &RunDetails) -> BTreeMap<&'static str, String> {
+    BTreeMap::from([
+        ("HOSTWRIGHT_RUN", run.run.uid.clone()),
+        ("HOSTWRIGHT_RUN_NAME", run.run.name.clone()),
+        ("HOSTWRIGHT_HOST", run.run.host.to_string()),
+        ("HOSTWRIGHT_ANNOUNCEMENT", run.announcement.to_json()),
+        ("HOSTWRIGHT_PARAMETERS", serde_json::to_string(&run.parameters).unwrap()),
+        ("HOSTWRIGHT_DECISION", "approved".to_owned()),
+    ])
+}
+
 pub(crate) fn own(run: &RunDetails) -> Own {
-    let announcement = run.announcement.to_json();
-    let parameters = serde_json::to_string(&run.parameters.clone().unwrap()).unwrap();
-    let pairs = BTreeMap::from([
-        ("HOSTWRIGHT_RUN", run.run.uid.as_str()),
-        ("HOSTWRIGHT_RUN_NAME", &run.run.name),
-        ("HOSTWRIGHT_HOST", run.run.host.as_str()),
-        ("HOSTWRIGHT_ANNOUNCEMENT", &announcement),
-        ("HOSTWRIGHT_PARAMETERS", &parameters),
-        ("HOSTWRIGHT_DECISION", "approved"),
-    ]);
-    Own::from_env(|name| pairs.get(name).map(|v| (*v).to_owned())).unwrap()
+    let variables = variables(run);
+    Own::from_env(|name| variables.get(name).cloned()).unwrap()
 }
 
 /// A play on this machine, with these tasks.

@@ -31,7 +31,7 @@ pub(super) enum Letter {
     /// There is none, or it is settled.
     None,
     /// To be acknowledged or put back.
-    Held(Box<Delivery>),
+    Held(Broker, Box<Delivery>),
 }
 
 /// The details of this run, and the message that brought them.
@@ -59,11 +59,17 @@ pub(super) async fn get<W: AsyncWrite + Unpin>(
         Err(error) => return Err(Failure::new(ExitCode::BackEnd, advised(&error))),
     };
     match read(&delivery, session) {
-        Ok(details) => Ok((details, Letter::Held(delivery))),
+        Ok(details) => {
+            if delivery.redelivered() {
+                log.say("the message was handed out before: an earlier pod of this run did not end it").await;
+            }
+            Ok((details, Letter::Held(broker, delivery)))
+        }
         Err(reason) => {
             if let Err(error) = delivery.dead_letter(&reason).await {
                 log.say(format!("the message stays in its queue: {error}")).await;
             }
+            broker.close().await;
             Err(unreadable(format!("{reason} (it is among the dead letters)")))
         }
     }
@@ -74,10 +80,12 @@ pub(super) async fn clear<W: AsyncWrite + Unpin>(session: &Session<'_>, log: &mu
     let Some(amqp) = &session.settings.environment.amqp else { return };
     let clearing = async {
         let broker = Broker::new(amqp)?;
-        match broker.take(&session.permit, &session.own.uid, CLEAR_LIMIT).await? {
-            Taken::Delivery(delivery) => delivery.ack().await.map(drop),
-            Taken::Nothing => Ok(()),
+        if let Taken::Delivery(delivery) = broker.take(&session.permit, &session.own.uid, CLEAR_LIMIT).await?
+        {
+            delivery.ack().await?;
         }
+        broker.close().await;
+        Ok::<_, AmqpError>(())
     };
     if let Ok(Err(error)) = unless_stopped(session.shutdown, clearing).await {
         // The queue goes with the run.

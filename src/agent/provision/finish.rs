@@ -17,6 +17,8 @@ use crate::domain::{ExitCode, Outcome};
 /// How often and how far apart the outcome is tried to be written while the API server does not answer.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_secs(2);
+/// How long taking leave of the broker may take.
+const GOODBYE: Duration = Duration::from_secs(1);
 /// Where Kubernetes looks for a container's last word, unless it was told another place.
 const TERMINATION_LOG: &str = "/dev/termination-log";
 /// Kubernetes keeps this many bytes of it.
@@ -80,13 +82,15 @@ async fn write(session: &Session<'_>, outcome: Option<&Outcome>, playbooks: &[u6
 }
 
 async fn settle<W: AsyncWrite + Unpin>(end: &End, letter: Letter, log: &mut Log<W>) {
-    let Letter::Held(delivery) = letter else { return };
+    let Letter::Held(broker, delivery) = letter else { return };
     let settled =
         if end.exit.retry_may_mend() { delivery.requeue().await } else { delivery.ack().await.map(drop) };
     if let Err(error) = settled {
         // The next pod finds the outcome, or takes the message again.
         log.say(format!("the message is not settled: {}", advised(&error))).await;
     }
+    // Only a courtesy to the broker's log.
+    tokio::time::timeout(GOODBYE, broker.close()).await.ok();
 }
 
 /// Leaves the reason where the pod's status shows it.

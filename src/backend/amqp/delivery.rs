@@ -110,7 +110,9 @@ impl Delivery {
                 Err(error) => Err(error),
             }
         };
-        self.broker.bounded(ROUND_TRIP_LIMIT, &doing, work).await
+        timeout(ROUND_TRIP_LIMIT, work)
+            .await
+            .unwrap_or_else(|_| Err(self.broker.late(ROUND_TRIP_LIMIT, &doing)))
     }
 
     /// Puts a copy among the dead letters, with the reason in header `x-hostwright-reason`, and takes the message off its

@@ -86,7 +86,9 @@ impl Link {
     /// A new channel on the open connection.
     pub(super) async fn channel(&self, doing: &str) -> Result<(Open, Channel), AmqpError> {
         let open = self.open().await?;
-        let channel = open.connection.create_channel().await;
+        // On a blocked connection not even this is sent.
+        open.not_blocked()?;
+        let channel = open.unless_blocked(open.connection.create_channel()).await?;
         let channel = channel.map_err(|e| AmqpError::of(&open.broker.name, doing, &e))?;
         Ok((open, channel))
     }
@@ -110,9 +112,7 @@ impl Link {
 }
 
 impl Open {
-    /// # Errors
-    /// When an alarm holds publications up.
-    pub(super) fn not_blocked(&self) -> Result<(), AmqpError> {
+    fn not_blocked(&self) -> Result<(), AmqpError> {
         self.blocked.borrow().as_ref().map_or(Ok(()), |reason| Err(self.blocked_by(reason)))
     }
 
@@ -151,7 +151,7 @@ impl Owner {
         }
         let mut failures = 0;
         loop {
-            let error = match connect(&self.address, self.name()).await {
+            let (error, tried) = match connect(&self.address, self.name()).await {
                 Ok(connected) => {
                     failures = 0;
                     match self.serve(connected, &mut waiting).await {
@@ -164,7 +164,7 @@ impl Owner {
                         }
                         End::Lost(error, asked) => {
                             waiting.extend(asked);
-                            error
+                            (error, None)
                         }
                     }
                 }
@@ -172,7 +172,7 @@ impl Owner {
                     for asked in waiting.drain(..) {
                         let _ = asked.send(Err(error.clone()));
                     }
-                    error
+                    (error, Some(Instant::now()))
                 }
             };
             let pause = pause(failures);
@@ -180,7 +180,7 @@ impl Owner {
             tracing::warn!(%error, retry_in_ms = pause.as_millis(), "no connection to RabbitMQ");
             let retry_at = SignedDuration::try_from(pause).ok().map(|pause| Timestamp::now() + pause);
             self.pulse.down(self.lane, &error, retry_at);
-            if waiting.is_empty() && !self.rest(pause, &error, &mut waiting).await {
+            if waiting.is_empty() && !self.rest(pause, &error, tried, &mut waiting).await {
                 return;
             }
         }
@@ -202,19 +202,20 @@ impl Owner {
         }
     }
 
-    /// Pauses after a failed try, unless somebody needs the connection; false when nobody is left.
+    /// Pauses before the next try, unless somebody needs the connection; false when nobody is left.
     async fn rest(
         &mut self,
         pause: Duration,
         error: &AmqpError,
+        tried: Option<Instant>,
         waiting: &mut Vec<oneshot::Sender<Result<Open, AmqpError>>>,
     ) -> bool {
-        let now = Instant::now();
+        let until = Instant::now() + pause;
         loop {
             tokio::select! {
-                () = sleep_until(now + pause) => return true,
+                () = sleep_until(until) => return true,
                 request = self.requests.recv() => match request {
-                    Some(Request::Open(asked)) if now.elapsed() < FRESH => {
+                    Some(Request::Open(asked)) if tried.is_some_and(|at| at.elapsed() < FRESH) => {
                         let _ = asked.send(Err(error.clone()));
                     }
                     Some(Request::Open(asked)) => {

@@ -41,6 +41,8 @@ use topology::Names;
 const PUBLISH_LIMIT: Duration = Duration::from_secs(9);
 /// How long a request may take that only declares, deletes or asks.
 const REQUEST_LIMIT: Duration = Duration::from_secs(9);
+/// The longest pause before something is done again on the next connection.
+const SHORT: Duration = Duration::from_millis(200);
 /// What a message is, for those who look at it with other tools.
 const CONTENT_TYPE: &str = "application/json";
 /// Survives a restart of the broker.
@@ -127,7 +129,7 @@ impl Broker {
     pub async fn publish(&self, _: &Permit, message: &Message) -> Result<(), AmqpError> {
         let doing = format!("publish the message of run {}", message.run);
         let body = message.to_bytes()?;
-        self.bounded(PUBLISH_LIMIT, &doing, self.publish_until_sure(&doing, &message.run, &body)).await
+        self.bounded(PUBLISH_LIMIT, &doing, || self.publish_once(&doing, &message.run, &body)).await
     }
 
     /// Waits up to `limit` for the run's message. The queue is declared here as well: the pod may come first.
@@ -157,7 +159,7 @@ impl Broker {
     /// Named for what happened.
     pub async fn delete_queue(&self, _: &Permit, run: &str) -> Result<(), AmqpError> {
         let doing = format!("delete the queue of run {run}");
-        self.bounded(REQUEST_LIMIT, &doing, async {
+        self.bounded(REQUEST_LIMIT, &doing, || async {
             let (_, channel) = self.0.consuming.channel(&doing).await?;
             let gone = channel.queue_delete(topology::queue(run).into(), QueueDeleteOptions::default()).await;
             match gone.map_err(|e| self.error(&doing, &e)) {
@@ -174,7 +176,7 @@ impl Broker {
     /// Named for what happened.
     pub async fn queue_state(&self, run: &str) -> Result<Option<QueueState>, AmqpError> {
         let doing = format!("look at the queue of run {run}");
-        self.bounded(REQUEST_LIMIT, &doing, async {
+        self.bounded(REQUEST_LIMIT, &doing, || async {
             let (_, channel) = self.0.consuming.channel(&doing).await?;
             match topology::look(&channel, run).await.map_err(|e| self.error(&doing, &e)) {
                 Ok(queue) => Ok(Some(QueueState {
@@ -193,19 +195,8 @@ impl Broker {
         tokio::join!(self.0.publishing.close(), self.0.consuming.close());
     }
 
-    /// A connection that breaks in the middle is no reason to give up before the time is over.
-    async fn publish_until_sure(&self, doing: &str, run: &str, body: &[u8]) -> Result<(), AmqpError> {
-        loop {
-            match self.publish_once(doing, run, body).await {
-                Err(AmqpError::Lost { .. }) => {}
-                sure => return sure,
-            }
-        }
-    }
-
     async fn publish_once(&self, doing: &str, run: &str, body: &[u8]) -> Result<(), AmqpError> {
         let (open, channel) = self.0.publishing.channel(doing).await?;
-        open.not_blocked()?;
         let declare = self.0.names.declare_run(&channel, run);
         let queue = open.unless_blocked(declare).await?.map_err(|e| self.error(doing, &e))?;
         // What waits there is committed by the queue's quorum already: it was published before we died or lost the answer.
@@ -244,7 +235,8 @@ impl Broker {
 
     async fn take_once(&self, run: &str, trouble: &mut Option<AmqpError>) -> Result<Delivery, AmqpError> {
         let doing = format!("take the message of run {run}");
-        let (channel, mut consumer) = self.bounded(REQUEST_LIMIT, &doing, self.consume(&doing, run)).await?;
+        let (channel, mut consumer) =
+            self.bounded(REQUEST_LIMIT, &doing, || self.consume(&doing, run)).await?;
         *trouble = None;
         match consumer.next().await {
             Some(Ok(message)) => {
@@ -276,9 +268,9 @@ impl Broker {
         let reason: String = reason.chars().take(REASON_LIMIT).collect();
         headers.insert(REASON_HEADER.into(), AMQPValue::LongString(reason.into()));
         let properties = run_properties(id.unwrap_or_default()).with_headers(headers);
-        self.bounded(PUBLISH_LIMIT, &doing, async {
+        self.bounded(PUBLISH_LIMIT, &doing, || async {
+            let properties = properties.clone();
             let (open, channel) = self.0.publishing.channel(&doing).await?;
-            open.not_blocked()?;
             let declare = self.0.names.declare_dead_letters(&channel);
             open.unless_blocked(declare).await?.map_err(|e| self.error(&doing, &e))?;
             self.send(&doing, &open, &channel, (&self.0.names.dead_letter, run), body, properties).await
@@ -286,19 +278,29 @@ impl Broker {
         .await
     }
 
-    async fn bounded<T>(
-        &self,
-        limit: Duration,
-        doing: &str,
-        work: impl Future<Output = Result<T, AmqpError>>,
-    ) -> Result<T, AmqpError> {
-        timeout(limit, work).await.unwrap_or_else(|_| {
-            Err(AmqpError::TimedOut {
-                broker: self.0.address.name.clone(),
-                doing: doing.to_owned(),
-                seconds: limit.as_secs(),
-            })
-        })
+    /// Does something that may be repeated, within a time limit. A connection that breaks in the middle, which is often one that
+    /// was broken before, is no reason to give up before the time is over.
+    async fn bounded<T, F>(&self, limit: Duration, doing: &str, work: impl Fn() -> F) -> Result<T, AmqpError>
+    where
+        F: Future<Output = Result<T, AmqpError>>,
+    {
+        let until_sure = async {
+            loop {
+                match work().await {
+                    Err(AmqpError::Lost { .. }) => sleep(link::jitter(SHORT)).await,
+                    sure => return sure,
+                }
+            }
+        };
+        timeout(limit, until_sure).await.unwrap_or_else(|_| Err(self.late(limit, doing)))
+    }
+
+    fn late(&self, limit: Duration, doing: &str) -> AmqpError {
+        AmqpError::TimedOut {
+            broker: self.0.address.name.clone(),
+            doing: doing.to_owned(),
+            seconds: limit.as_secs(),
+        }
     }
 
     fn error(&self, doing: &str, error: &lapin::Error) -> AmqpError {

@@ -7,7 +7,7 @@ use ::kube::runtime::watcher;
 use futures_util::{Stream, StreamExt, stream};
 use k8s_openapi::api::batch::v1::Job;
 
-use super::{Kube, KubeError, job};
+use super::{Kube, KubeError, KubeErrorKind, job};
 use crate::domain::Run;
 use crate::domain::record;
 
@@ -33,6 +33,8 @@ const MOST_IN_A_BATCH: usize = 100;
 type Events = Pin<Box<dyn Stream<Item = watcher::Result<watcher::Event<Job>>> + Send>>;
 
 struct Watch {
+    jobs: ::kube::Api<Job>,
+    config: watcher::Config,
     events: stream::ReadyChunks<Events>,
     delay: Duration,
     wait: Option<Duration>,
@@ -52,8 +54,9 @@ impl Kube {
     fn watch(&self, config: watcher::Config) -> impl Stream<Item = RunsEvent> + Send + use<> {
         let selector = format!("{}={}", record::MANAGED_BY, record::MANAGER);
         let config = config.labels(&selector).page_size(100);
-        let events: Events = watcher::watcher(self.jobs(), config).boxed();
-        let watch = Watch { events: events.ready_chunks(MOST_IN_A_BATCH), delay: FIRST_DELAY, wait: None };
+        let jobs = self.jobs();
+        let events = events(&jobs, &config);
+        let watch = Watch { jobs, config, events, delay: FIRST_DELAY, wait: None };
         stream::unfold(watch, |mut watch| async move {
             if let Some(wait) = watch.wait.take() {
                 tokio::time::sleep(wait).await;
@@ -66,11 +69,16 @@ impl Kube {
     }
 }
 
+fn events(jobs: &::kube::Api<Job>, config: &watcher::Config) -> stream::ReadyChunks<Events> {
+    let events: Events = watcher::watcher(jobs.clone(), config.clone()).boxed();
+    events.ready_chunks(MOST_IN_A_BATCH)
+}
+
 impl Watch {
-    fn tell(&mut self, events: Vec<watcher::Result<watcher::Event<Job>>>) -> Vec<RunsEvent> {
+    fn tell(&mut self, batch_of_events: Vec<watcher::Result<watcher::Event<Job>>>) -> Vec<RunsEvent> {
         let mut told = Vec::new();
         let mut batch = Vec::new();
-        for event in events {
+        for event in batch_of_events {
             if let Ok(watcher::Event::Apply(job) | watcher::Event::InitApply(job)) = &event {
                 match job::read(job) {
                     Ok(details) => batch.push(details.run),
@@ -92,7 +100,12 @@ impl Watch {
                 }
                 Ok(watcher::Event::Apply(_) | watcher::Event::InitApply(_)) => {}
                 Err(error) => {
-                    told.push(RunsEvent::Failed(KubeError::from_watch("watch runs", error), self.delay));
+                    let error = KubeError::from_watch("watch runs", error);
+                    if error.kind == KubeErrorKind::Expired {
+                        // Refused outright, the watcher would ask for the same expired version for ever.
+                        self.events = events(&self.jobs, &self.config);
+                    }
+                    told.push(RunsEvent::Failed(error, self.delay));
                     self.wait = Some(self.delay);
                     self.delay = (self.delay * 2).min(LONGEST_DELAY);
                 }

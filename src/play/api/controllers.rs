@@ -51,7 +51,8 @@ impl Controllers {
         loop {
             latest.borrow_and_update();
             if let Err(failure) = self.catch_up() {
-                tracing::warn!(%failure, "the playground's controllers could not do their work");
+                tracing::warn!(%failure, "the playground's controllers could not do their work and will look at all anew");
+                self.seen = 0;
             }
             let wake = self.expiry().map_or(housekeeping, |expiry| expiry.min(housekeeping));
             tokio::select! {

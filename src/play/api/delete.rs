@@ -123,9 +123,13 @@ pub(super) fn delete(store: &Store, resource: &Resource, key: &Key, options: &Op
         let mut object = old.value();
         apply_policy(resource.kind, &mut object, options.policy);
         let grace = grace(resource.kind, &object, options.grace);
+        let held = !meta::finalizers(&object).is_empty();
+        if !held && !old.going && resource.kind != Kind::Pod && !options.dry {
+            // Nothing to wait for: it goes as it is, without the marks of one that waits.
+            return inner.remove(key, object).map(Deleted::Gone);
+        }
         apply_grace(&mut object, grace);
-        let waits = !meta::finalizers(&object).is_empty()
-            || number(&object, "/metadata/deletionGracePeriodSeconds").unwrap_or(0) > 0;
+        let waits = held || number(&object, "/metadata/deletionGracePeriodSeconds").unwrap_or(0) > 0;
         if object == old.value() {
             return Ok(Deleted::Going(old));
         }

@@ -12,7 +12,7 @@
 //! | `kinds`, `discovery`, `reviews` | which resources there are, and what the server tells of itself and its caller |
 //! | `verbs`, `delete`, `reads`, `watch`, `select` | what can be done |
 //! | `rules`, `meta`, `job`, `jobstatus`, `podspec`, `events`, `schema` | what objects look like and what is refused |
-//! | `store`, `journal` | where they are, in memory and on the disk |
+//! | `store`, `stored`, `journal` | where they are, in memory and on the disk |
 //! | `controllers`, `collect`, `signer`, `seeds` | what happens by itself |
 //! | `logs` | the files that the Job runner writes |
 
@@ -40,6 +40,7 @@ mod server;
 mod signer;
 mod status;
 mod store;
+mod stored;
 mod table;
 mod verbs;
 mod view;
@@ -73,7 +74,9 @@ pub struct Options {
     pub state: Option<PathBuf>,
     /// The folder of pod logs: `<pod uid>/<container>.log` in it, written by whoever runs the pods.
     pub logs: PathBuf,
-    /// The bearer token that requests must bring; `None` lets everybody in.
+    /// The token that requests must bring; `None` lets everybody on this machine in, except browsers. It may come as a bearer
+    /// token or as the first part of the path (`http://127.0.0.1:PORT/TOKEN` as the server in a kubeconfig): kubectl sends no
+    /// credentials over plain HTTP.
     pub token: Option<String>,
     /// The user as whom everybody is known.
     pub user: String,

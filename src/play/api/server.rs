@@ -133,13 +133,28 @@ impl Asked {
     }
 }
 
+/// Compares without telling by the time where they differ.
+fn same(given: &str, token: &str) -> bool {
+    given.as_bytes().ct_eq(token.as_bytes()).into()
+}
+
+/// Any page that is open in a browser on this machine can reach a loopback port: by its origin, or under a name of its own that
+/// leads here. Neither kubectl nor this program looks like that.
+fn not_a_browser(asked: &Asked) -> Answer<()> {
+    let host = asked.header(header::HOST);
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name).trim_matches(['[', ']']);
+    let local = host.is_empty() || name == "localhost" || name.parse::<std::net::IpAddr>().is_ok();
+    if local && !asked.headers.contains_key(header::ORIGIN) { Ok(()) } else { Err(Failure::browser()) }
+}
+
 impl Server {
     async fn answer(&self, request: Request) -> Answer<Response> {
         let (parts, body) = request.into_parts();
-        let route = Route::of(parts.uri.path());
+        let (path, known) = self.recognise(parts.uri.path());
+        let route = Route::of(path);
         let asked = Asked { params: Params::read(&parts.uri)?, method: parts.method, headers: parts.headers };
-        if !self.may(&asked, &route) {
-            return Err(Failure::unauthorized());
+        if !known {
+            self.admit(&asked, &route)?;
         }
         match route {
             Route::Health => Ok((StatusCode::OK, "ok").into_response()),
@@ -159,7 +174,7 @@ impl Server {
                 let log = logs::serve(&self.store, &self.logs, &key, &asked.params, shutdown).await?;
                 Ok(([(header::CONTENT_TYPE, "text/plain")], log).into_response())
             }
-            Route::NotServed => Err(Failure::not_implemented(parts.uri.path())),
+            Route::NotServed => Err(Failure::not_implemented(path)),
             told => Self::tell(&told),
         }
     }
@@ -177,9 +192,20 @@ impl Server {
         ok(&told.ok_or_else(Failure::no_such_path)?)
     }
 
-    /// Whether the caller has the token, or asks for what everybody may see.
-    fn may(&self, asked: &Asked, route: &Route) -> bool {
-        let Some(token) = &self.token else { return true };
+    /// Whether a path begins with the token, and the path behind it.
+    fn recognise<'a>(&self, path: &'a str) -> (&'a str, bool) {
+        let Some(token) = &self.token else { return (path, false) };
+        let (first, rest) = path.strip_prefix('/').and_then(|p| p.split_once('/')).unwrap_or_default();
+        // The rest keeps its slash: `/TOKEN/api` is `/api`.
+        match path.split_at_checked(first.len().saturating_add(1)) {
+            Some((_, rest_of_path)) if same(first, token) && !rest.is_empty() => (rest_of_path, true),
+            _ => (path, false),
+        }
+    }
+
+    /// Lets in who has the token or asks for what everybody may see; without a token everybody but browsers.
+    fn admit(&self, asked: &Asked, route: &Route) -> Answer<()> {
+        let Some(token) = &self.token else { return not_a_browser(asked) };
         let public = match route {
             Route::Health | Route::Version => true,
             // A new host reads it before it has any credentials.
@@ -191,7 +217,11 @@ impl Server {
         };
         let given = asked.header(header::AUTHORIZATION);
         let given = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        public || given.is_some_and(|(_, given)| given.trim().as_bytes().ct_eq(token.as_bytes()).into())
+        if public || given.is_some_and(|(_, given)| same(given.trim(), token)) {
+            Ok(())
+        } else {
+            Err(Failure::unauthorized())
+        }
     }
 
     async fn posted(asked: &Asked, body: Body) -> Answer<Value> {

@@ -85,6 +85,12 @@ impl Failure {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized".to_owned())
     }
 
+    /// 403 for what may come from a page in a browser.
+    pub(super) fn browser() -> Self {
+        let message = "forbidden: the playground's API server takes no requests from browsers or by a name other than localhost";
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message.to_owned())
+    }
+
     /// 405.
     pub(super) fn method() -> Self {
         let message = "the server does not allow this method on the requested resource".to_owned();

@@ -1,126 +1,26 @@
 //! The store: every object, the bounded history of changes that watches read, and the journal behind both.
 //!
-//! One mutex, never held over an await. Objects are kept as JSON text with the few facts that selectors and owners need, so
-//! that lists and watches copy bytes and ten thousand Jobs cost their text alone. A watch holds no queue: it reads the history
-//! from where it stands, and one that falls behind the history is told so.
+//! One mutex, never held over an await. A watch holds no queue: it reads the history from where it stands, and one that falls
+//! behind the history is told so.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
 
 use super::ApiError;
 use super::journal::{Entry, Journal, Loaded};
 use super::kinds::{Kind, RESOURCES};
-use super::meta;
-use super::select;
 use super::status::{Answer, Failure};
+pub(super) use super::stored::{Key, Stored};
 
 /// The most bytes of object text that the history keeps, whatever its length.
 const HISTORY_BYTES: usize = 64 * 1024 * 1024;
 /// A journal below this size is not worth compacting while the server runs.
 const COMPACT_FROM: u64 = 32 * 1024 * 1024;
-
-/// Where an object stands.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Key {
-    pub(super) kind: Kind,
-    /// Empty for what has no namespace.
-    pub(super) namespace: String,
-    pub(super) name: String,
-}
-
-impl Key {
-    pub(super) fn new(kind: Kind, namespace: &str, name: &str) -> Self {
-        Self { kind, namespace: namespace.to_owned(), name: name.to_owned() }
-    }
-}
-
-/// An object as it is stored: never changed, only replaced.
-#[derive(Debug)]
-pub(super) struct Stored {
-    pub(super) key: Key,
-    pub(super) rv: u64,
-    pub(super) uid: String,
-    pub(super) labels: BTreeMap<String, String>,
-    /// What field selectors may ask for.
-    pub(super) fields: Vec<(&'static str, String)>,
-    /// The UIDs of its owners that are of kinds we know.
-    pub(super) owners: Vec<String>,
-    /// Whether `metadata.deletionTimestamp` is set.
-    pub(super) going: bool,
-    /// When it was written, in seconds since 1970.
-    pub(super) at: i64,
-    text: Bytes,
-}
-
-impl Stored {
-    fn new(key: Key, mut object: Value, rv: u64, at: i64) -> Self {
-        meta::set(meta::metadata(&mut object), "resourceVersion", Some(rv.to_string().into()));
-        let labels = match object.pointer("/metadata/labels") {
-            Some(Value::Object(map)) => {
-                map.iter().map(|(k, v)| (k.clone(), v.as_str().unwrap_or_default().to_owned())).collect()
-            }
-            _ => BTreeMap::new(),
-        };
-        let owners = meta::items(&object, "/metadata/ownerReferences")
-            .iter()
-            .filter(|o| {
-                let kind = meta::text(o, "/kind").unwrap_or_default();
-                Kind::of_reference(meta::text(o, "/apiVersion").unwrap_or_default(), kind).is_some()
-            })
-            .filter_map(|o| meta::text(o, "/uid").map(str::to_owned))
-            .collect();
-        Self {
-            rv,
-            uid: meta::text(&object, "/metadata/uid").unwrap_or_default().to_owned(),
-            labels,
-            fields: select::fields_of(key.kind, &object),
-            owners,
-            going: meta::is_going(&object),
-            at,
-            text: Bytes::from(object.to_string()),
-            key,
-        }
-    }
-
-    /// An object that was made but not stored: the answer to a dry run.
-    pub(super) fn unsaved(key: Key, object: Value) -> Self {
-        let rv = meta::text(&object, "/metadata/resourceVersion").and_then(|rv| rv.parse().ok()).unwrap_or(0);
-        let mut stored = Self::new(key, object, rv, 0);
-        if rv == 0 {
-            let mut value = stored.value();
-            meta::set(meta::metadata(&mut value), "resourceVersion", None);
-            stored.text = Bytes::from(value.to_string());
-        }
-        stored
-    }
-
-    /// The same object under another resource version.
-    pub(super) fn at_version(&self, rv: u64) -> Self {
-        Self::new(self.key.clone(), self.value(), rv, self.at)
-    }
-
-    /// The JSON text, without `kind` and `apiVersion`.
-    pub(super) fn text(&self) -> &Bytes {
-        &self.text
-    }
-
-    /// The object, without `kind` and `apiVersion`.
-    pub(super) fn value(&self) -> Value {
-        // The text is ours, made of a value: it always parses.
-        serde_json::from_slice(&self.text).unwrap_or_default()
-    }
-
-    /// The value of a selectable field, empty when the object lacks it.
-    pub(super) fn field(&self, name: &str) -> &str {
-        self.fields.iter().find(|(n, _)| *n == name).map_or("", |(_, v)| v.as_str())
-    }
-}
 
 /// One change.
 #[derive(Clone, Debug)]
@@ -391,20 +291,20 @@ impl Inner {
 
     fn remember(&mut self, change: Change) {
         self.rv = change.now.rv;
-        self.history_bytes = self.history_bytes.saturating_add(change.now.text.len());
+        self.history_bytes = self.history_bytes.saturating_add(change.now.text().len());
         self.history.push_back(change);
         while self.history.len() > self.history_max
             || (self.history_bytes > HISTORY_BYTES && self.history.len() > 1)
         {
             let Some(old) = self.history.pop_front() else { break };
-            self.history_bytes = self.history_bytes.saturating_sub(old.now.text.len());
+            self.history_bytes = self.history_bytes.saturating_sub(old.now.text().len());
             self.reaches = old.now.rv;
         }
     }
 }
 
 fn size(stored: &Stored) -> u64 {
-    u64::try_from(stored.text.len()).unwrap_or(u64::MAX)
+    u64::try_from(stored.text().len()).unwrap_or(u64::MAX)
 }
 
 fn now() -> i64 {
@@ -415,5 +315,5 @@ fn line(stored: &Stored, gone: bool) -> Vec<u8> {
     let of = stored.key.kind.resource().qualified();
     let Key { namespace, name, .. } = &stored.key;
     let entry = Entry { rv: stored.rv, at: stored.at, of: &of, namespace, name };
-    entry.line((!gone).then_some(&stored.text))
+    entry.line((!gone).then_some(stored.text()))
 }

@@ -197,7 +197,7 @@ impl<R: Recipe> Supervisor<R> {
         };
         let patience = self.recipe.patience();
         let why = tokio::select! {
-            status = leashed.wait() => self.died(status),
+            status = leashed.wait() => Some(self.died(status)),
             () = unwanted(&mut self.want) => return Self::end(leashed).await,
             up = tokio::time::timeout(patience, answers(&self.recipe)) => match up {
                 Ok(()) => None,
@@ -211,7 +211,7 @@ impl<R: Recipe> Supervisor<R> {
         let leash = leashed.id().unwrap_or_default();
         self.publish.send_replace(State::Up { since: Timestamp::now(), leash });
         tokio::select! {
-            status = leashed.wait() => End::Died { why: self.died(status).unwrap_or_default() },
+            status = leashed.wait() => End::Died { why: self.died(status) },
             () = unwanted(&mut self.want) => Self::end(leashed).await,
         }
     }
@@ -233,14 +233,14 @@ impl<R: Recipe> Supervisor<R> {
     }
 
     /// Why it died: its exit status and the last that it wrote.
-    fn died(&self, status: std::io::Result<std::process::ExitStatus>) -> Option<String> {
+    fn died(&self, status: std::io::Result<std::process::ExitStatus>) -> String {
         let status = status.map_or_else(|e| e.to_string(), |status| format!("it ended with {status}"));
         let log = self.recipe.log();
         let last = File::open(log).ok().and_then(|file| last_line(&file));
-        Some(match last {
+        match last {
             Some(last) => format!("{status}: {last} (see {})", log.display()),
             None => status,
-        })
+        }
     }
 }
 
