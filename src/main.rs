@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
 use color_eyre::eyre::{Result, WrapErr, eyre};
-use hostwright::config::{self, Config, Mistakes, Settings, Sources, Variables};
+use hostwright::config::{self, Config, Keymap, Mistakes, Settings, Sources, Theme, Variables};
 use hostwright::play::packages::Install;
 use hostwright::play::playground::{self, PlayError, Playground, Ready};
 use hostwright::play::progress::Progress;
@@ -115,6 +115,18 @@ enum PlayCommand {
     },
 }
 
+/// Wrong usage or configuration: exit code 2.
+#[derive(Debug)]
+struct Wrong(String);
+
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Wrong {}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     // One TLS provider for all clients; it is only refused when one is installed already.
@@ -136,7 +148,7 @@ fn main() -> ExitCode {
     // What still reads from a dead back end must not hold up the exit.
     runtime.shutdown_background();
     code.unwrap_or_else(|error| {
-        let code = if error.is::<Mistakes>() { 2 } else { 1 };
+        let code = if error.is::<Mistakes>() || error.is::<Wrong>() { 2 } else { 1 };
         cli::fail(&format!("{error:#}"));
         ExitCode::from(code)
     })
@@ -182,7 +194,10 @@ fn config_command(global: &Global, command: &ConfigCommand) -> Result<ExitCode> 
     let mut out = std::io::stdout().lock();
     let sources = sources(global);
     let done = match command {
-        ConfigCommand::Check => cli::config::check(&sources, &mut out),
+        ConfigCommand::Check => {
+            looks(&config::load(&sources)?.console)?;
+            cli::config::check(&sources, &mut out)
+        }
         ConfigCommand::Show { origin } => cli::config::show(&sources, *origin, &mut out),
     };
     match done {
@@ -218,8 +233,34 @@ fn log_to_file() -> Result<()> {
     Ok(())
 }
 
+/// The theme and the key map that the settings name.
+fn looks(settings: &config::ConsoleSettings) -> Result<(Theme, Keymap), Wrong> {
+    let mut wrong = Vec::new();
+    let theme = theme(&settings.theme).map_err(|mistakes| wrong.extend(mistakes)).ok();
+    let keymap = Keymap::new(&settings.keys)
+        .map_err(|mistakes| wrong.extend(mistakes.iter().map(|m| format!("console.keys: {m}"))))
+        .ok();
+    theme.zip(keymap).ok_or_else(|| Wrong(wrong.join("\n")))
+}
+
+fn theme(name: &str) -> Result<Theme, Vec<String>> {
+    if let Some(theme) = Theme::built_in(name) {
+        return Ok(theme);
+    }
+    match config::read_theme(name, &Variables::of_process()) {
+        Ok(Some(text)) => Theme::parse(name, &text)
+            .map_err(|mistakes| mistakes.iter().map(|m| format!("themes/{name}.toml: {m}")).collect()),
+        Ok(None) => {
+            let names: Vec<_> = config::BUILT_IN.iter().map(|(name, _)| *name).collect();
+            Err(vec![format!("console.theme: there is no theme {name:?}; built in are {}", names.join(", "))])
+        }
+        Err(error) => Err(vec![format!("console.theme: themes/{name}.toml cannot be read: {error}")]),
+    }
+}
+
 async fn show(settings: Settings, global: &Global, shutdown: CancellationToken) -> Result<ExitCode> {
-    let mut options = console::Options::new(Arc::new(settings));
+    let (theme, keymap) = looks(&settings.console)?;
+    let mut options = console::Options { settings: Arc::new(settings), keymap, theme, panic: None };
     if global.panic.panic_ui {
         options.panic = Some(console::PanicIn::Loop);
     } else if global.panic.panic_task {
@@ -358,6 +399,7 @@ async fn headless(options: &playground::Options) -> Result<ExitCode> {
 }
 
 /// One line on standard error that says how far the preparation is; each replaces the one before on a terminal.
+#[expect(clippy::needless_pass_by_value, reason = "a report is given away")]
 fn progress(progress: Progress) {
     let percent = progress.fraction.map(|f| format!(" {:.0} %", f * 100.0)).unwrap_or_default();
     let detail: String = hostwright::domain::text::plain(&progress.detail).chars().take(60).collect();

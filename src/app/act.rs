@@ -124,7 +124,7 @@ fn enter(state: &mut State, seen: &Seen) {
     let Some(run) = &mut state.run else { return };
     match run.focus {
         Pane::Tasks if matches!(run.row().map(|r| &r.kind), Some(RowKind::Task { .. })) => {
-            run.focus = Pane::Result
+            run.focus = Pane::Result;
         }
         Pane::Tasks => {
             if !run.fold(None) {

@@ -128,7 +128,7 @@ fn unmark(state: &mut State, uid: &str) {
 fn answer_bulk(state: &mut State, id: EffectId, text: &Result<String, Problem>) -> bool {
     let Some(bulk) = &mut state.bulk else { return false };
     let Some(row) = bulk.rows.iter_mut().find(|r| r.id == Some(id)) else { return false };
-    row.outcome = Some(text.as_ref().map(Clone::clone).map_err(ToString::to_string));
+    row.outcome = Some(text.clone().map_err(|p| p.to_string()));
     let host = row.host.clone();
     let (title, done, failed, waiting) = sum(bulk);
     let level = if failed > 0 { Level::Error } else { Level::Info };

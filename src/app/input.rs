@@ -188,7 +188,7 @@ fn confirm_key(state: &mut State, confirm: &mut Confirm, key: Key) -> bool {
         Code::Tab => confirm.focus = (confirm.focus + 1) % count,
         Code::Left | Code::Up if confirm.typed.is_none() => confirm.focus = confirm.focus.saturating_sub(1),
         Code::Right | Code::Down if confirm.typed.is_none() => {
-            confirm.focus = (confirm.focus + 1).min(count - 1)
+            confirm.focus = (confirm.focus + 1).min(count - 1);
         }
         Code::Enter => return press(state, confirm, confirm.focus),
         _ => {

@@ -182,13 +182,17 @@ impl Store {
     /// The run that stands for a host: its newest that provisions it, else its newest.
     #[must_use]
     pub fn head(&self, host: &str) -> Option<&Run> {
-        let mut runs = self.runs_of(host);
+        self.head_of(self.hosts.get(host)?)
+    }
+
+    fn head_of(&self, uids: &[String]) -> Option<&Run> {
+        let mut runs = uids.iter().rev().filter_map(|uid| self.runs.get(uid));
         runs.clone().find(|r| r.kind == Kind::Provision).or_else(|| runs.next())
     }
 
     /// All hosts' names with the run that stands for each, in no order.
     pub fn heads(&self) -> impl Iterator<Item = (&str, &Run)> {
-        self.hosts.keys().filter_map(|host| self.head(host).map(|run| (host.as_str(), run)))
+        self.hosts.iter().filter_map(|(host, uids)| self.head_of(uids).map(|run| (host.as_str(), run)))
     }
 
     /// How many hosts are in a phase.

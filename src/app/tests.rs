@@ -1,1 +1,561 @@
+//! Keys in, effects out.
 
+use jiff::SignedDuration;
+
+use super::dialog::Dialog;
+use super::sample::{ago, environment, now, result, result_details, run, uid};
+use super::screens::run::{Pane, Shown};
+use super::*;
+use crate::config::{ACTIONS, Keymap, Risk, Scope};
+use crate::domain::results::{ResultStatus, RunResults};
+use crate::domain::{BackEnd, Health, Phase, Problem, ProblemKind, Run};
+
+/// A console without a screen.
+struct Console {
+    state: State,
+    now: jiff::Timestamp,
+}
+
+impl Console {
+    fn empty() -> Self {
+        let mut state = State::new(environment(), Keymap::default(), now());
+        state.environment.guarded = false;
+        Self { state, now: now() }
+    }
+
+    fn with(runs: Vec<Run>) -> Self {
+        let mut console = Self::empty();
+        console.send(Msg::Runs(RunsMsg::Reset));
+        console.send(Msg::Runs(RunsMsg::Batch(runs)));
+        console.send(Msg::Runs(RunsMsg::Listed));
+        console
+    }
+
+    /// What a frame would have shown.
+    fn seen(&mut self) -> Seen {
+        prepare(&mut self.state, self.now);
+        let pane = PaneSeen { top: 0, page: 10 };
+        let subject = self.state.current().map(|r| r.uid.clone());
+        Seen { wake: None, subject, list: pane, tasks: pane, result: pane, log: pane, dialog: pane }
+    }
+
+    fn send(&mut self, msg: Msg) -> Vec<Effect> {
+        let seen = self.seen();
+        update(&mut self.state, &seen, self.now, msg)
+    }
+
+    fn press(&mut self, keys: &str) -> Vec<Effect> {
+        keys.split_whitespace().flat_map(|key| self.send(Msg::Key(key.parse().unwrap()))).collect()
+    }
+
+    /// The cursor has rested.
+    fn rest(&mut self) -> Vec<Effect> {
+        self.now += SignedDuration::from_millis(100);
+        self.send(Msg::Wake)
+    }
+
+    fn answer(&mut self, effect: &Effect, result: Result<Answer, Problem>) -> Vec<Effect> {
+        self.send(Msg::Answer { id: effect.id().unwrap(), result })
+    }
+
+    fn notice(&self) -> &str {
+        self.state.notice.as_ref().map_or("", |n| &n.text)
+    }
+}
+
+fn site() -> Console {
+    Console::with(vec![
+        run("a.org", Phase::Pending),
+        run("b.org", Phase::Pending),
+        run("c.org", Phase::Running),
+        run("d.org", Phase::Failed),
+        run("e.org", Phase::Ready),
+    ])
+}
+
+fn changing(effects: &[Effect]) -> Vec<String> {
+    effects.iter().filter(|e| e.changes()).map(Effect::doing).collect()
+}
+
+#[test]
+fn a_then_y_approves_what_was_seen() {
+    let mut console = site();
+    assert_eq!(console.press("a"), []);
+    let effects = console.press("y");
+    let [Effect::Approve { run, digest, parameters: None, .. }] = effects.as_slice() else {
+        panic!("{effects:?}")
+    };
+    assert_eq!((run.uid.as_str(), digest.as_str()), ("uid-a.org-1", "digest-a.org"));
+}
+
+#[test]
+fn the_safe_answer_has_the_focus() {
+    for keys in ["a enter", "a n", "a esc", "a q", "a ctrl-c", "a tab tab tab enter"] {
+        let mut console = site();
+        assert_eq!(changing(&console.press(keys)), [""; 0], "{keys}");
+    }
+    assert_eq!(changing(&site().press("a left enter")), ["approving a.org"]);
+    assert_eq!(changing(&site().press("a tab enter")), ["asking for a check of a.org"]);
+    assert_eq!(changing(&site().press("a shift-tab enter")), ["approving a.org"]);
+    assert_eq!(changing(&site().press("a c")), ["asking for a check of a.org"]);
+}
+
+#[test]
+fn each_deed_has_its_key_and_its_phase() {
+    for (keys, deed) in [
+        ("j x y", "rejecting b.org"),
+        ("c", "asking for a check of a.org"),
+        ("j j X y", "stopping provision-c-org-"),
+        ("j j j r y", "asking for another run of d.org"),
+        ("G r y", "asking for another run of e.org"),
+    ] {
+        let effects = site().press(keys);
+        let deeds = changing(&effects);
+        assert!(matches!(deeds.as_slice(), [one] if one.starts_with(deed)), "{keys}: {deeds:?}");
+    }
+    for (keys, reason) in [
+        ("j j a", "c.org is running: only a pending host can be decided on"),
+        ("G X", "only what is queued or running can be stopped"),
+        ("r", "a.org is pending: approve it"),
+        ("j j c", "check it before or after"),
+    ] {
+        let mut console = site();
+        assert_eq!(changing(&console.press(keys)), [""; 0], "{keys}");
+        assert!(console.notice().contains(reason), "{keys}: {}", console.notice());
+        assert!(console.state.dialogs.is_empty());
+    }
+}
+
+#[test]
+fn a_guarded_environment_wants_its_name_typed_before_a_stop() {
+    let mut console = site();
+    console.state.environment.guarded = true;
+    assert_eq!(changing(&console.press("j j X y enter")), [""; 0], "y is a letter here");
+    let mut console = site();
+    console.state.environment.guarded = true;
+    console.press("j j X s t a g i n");
+    assert_eq!(changing(&console.press("tab enter")), [""; 0], "not yet");
+    assert!(console.notice().contains("type staging first"));
+    let mut console = site();
+    console.state.environment.guarded = true;
+    let effects = console.press("j j X s t a g i n g enter");
+    assert!(matches!(effects.as_slice(), [Effect::Stop { .. }]), "{effects:?}");
+}
+
+#[test]
+fn what_changed_while_it_was_looked_at_is_not_approved() {
+    let mut console = site();
+    console.press("a");
+    let mut changed = run("a.org", Phase::Pending);
+    changed.digest = "another".into();
+    console.send(Msg::Runs(RunsMsg::Batch(vec![changed])));
+    assert_eq!(console.press("y"), []);
+    assert!(console.notice().contains("changed while you looked"));
+    let effects = console.press("a y");
+    assert!(matches!(effects.as_slice(), [Effect::Approve { digest, .. }] if digest == "another"));
+}
+
+#[test]
+fn an_action_takes_the_row_that_was_drawn() {
+    let mut console = site();
+    let seen = console.seen();
+    // Between that frame and the key the row under the cursor goes, and another takes its place.
+    console.send(Msg::Runs(RunsMsg::Removed(vec![uid("a.org", 1)])));
+    prepare(&mut console.state, now());
+    update(&mut console.state, &seen, now(), Msg::Key("a".parse().unwrap()));
+    assert!(console.state.dialogs.is_empty());
+    assert_eq!(console.notice(), "it is gone meanwhile");
+}
+
+#[test]
+fn the_same_is_not_started_twice_and_late_answers_are_dropped() {
+    let mut console = site();
+    let effects = console.press("a y");
+    assert_eq!(console.press("a"), []);
+    assert!(console.state.dialogs.is_empty() && console.notice().contains("is under way"));
+    console.answer(&effects[0], Ok(Answer::Done("approved a.org".into())));
+    assert_eq!((console.notice(), console.state.in_flight.len()), ("approved a.org", 0));
+    console.answer(&effects[0], Ok(Answer::Done("again".into())));
+    assert_eq!(console.notice(), "approved a.org");
+}
+
+#[test]
+fn a_problem_goes_to_the_notice_the_row_and_the_messages() {
+    let mut console = site();
+    let effects = console.press("a y");
+    let problem =
+        Problem::new("a.org", ProblemKind::Conflict, "a.org was rejected by bob").advise("look again");
+    let after = console.answer(&effects[0], Err(problem));
+    assert!(
+        matches!(after.as_slice(), [Effect::WriteLog(line)] if line.contains("ann: approving a.org: failed"))
+    );
+    assert_eq!(console.notice(), "a.org was rejected by bob");
+    assert_eq!(console.state.verdict(&uid("a.org", 1)), Some("a.org was rejected by bob"));
+    console.press("w");
+    let Some(Dialog::Text(why)) = console.state.dialogs.last() else { panic!() };
+    assert!(why.copy.contains("look again"));
+    console.press("esc m");
+    let Some(Dialog::Text(messages)) = console.state.dialogs.last() else { panic!() };
+    assert!(messages.copy.contains("rejected by bob"));
+}
+
+#[test]
+fn bulk_has_an_outcome_for_each_row_and_keeps_the_failed_ones_marked() {
+    let mut console = Console::with((0..9).map(|n| run(&format!("h{n}.org"), Phase::Pending)).collect());
+    console.press("*");
+    let effects = console.press("a y");
+    assert_eq!(changing(&effects).len(), 9);
+    for (n, effect) in effects.iter().enumerate() {
+        let failed = Problem::new("x", ProblemKind::Forbidden, format!("forbidden {n}"));
+        console.answer(effect, if n % 3 == 2 { Err(failed) } else { Ok(Answer::Done("approved".into())) });
+    }
+    assert_eq!(console.notice(), "Approve: 6 done, 3 failed and still marked");
+    let marks: Vec<&str> = console.state.hosts.table.marks().iter().map(|k| &**k).collect();
+    assert_eq!(marks, ["h2.org", "h5.org", "h8.org"]);
+    let reasons = &console.state.last_problem.as_ref().unwrap().advice;
+    assert!(reasons.contains("h2.org: forbidden 2") && reasons.contains("h8.org: forbidden 8"));
+    assert_eq!(changing(&console.press("a y")).len(), 3, "those only");
+}
+
+#[test]
+fn rows_of_a_bulk_deed_that_it_cannot_be_done_on_are_left_out() {
+    let mut console = site();
+    console.press("* a");
+    let Some(Dialog::Confirm(confirm)) = console.state.dialogs.last() else { panic!() };
+    assert!(confirm.notes.iter().any(|n| n.starts_with("3 of the marked rows cannot be")));
+    assert_eq!(changing(&console.press("y")), ["approving a.org", "approving b.org"]);
+}
+
+/// Every action, on every screen, in every pane, with every key that could confirm: nothing changes.
+#[test]
+fn read_only_lets_nothing_through() {
+    let ways = ["", "2", "enter", "j j enter", "j j j enter tab", "2 enter l", "* ", "2 *"];
+    for way in ways {
+        for row in ACTIONS {
+            let mut console = site();
+            console.state.environment.read_only = true;
+            console.state.environment.playground = true;
+            let mut effects = console.press(way);
+            let scope = console.state.scope();
+            let keys: Vec<String> =
+                console.state.keymap.keys(scope, row.action).iter().map(ToString::to_string).collect();
+            for key in keys {
+                for confirm in ["y", "enter", "left enter", "tab enter", "c", "s t a g i n g enter"] {
+                    effects.extend(console.press(&key));
+                    if row.changes && row.action.in_scope(scope) {
+                        assert!(console.notice().contains("read-only"), "{} on {way:?}: no word", row.name);
+                    }
+                    effects.extend(console.press(confirm));
+                    console.state.dialogs.clear();
+                }
+            }
+            // The palette is another way to it.
+            let name: String = row.name.chars().map(|c| format!("{c} ")).collect();
+            effects.extend(console.press(&format!(": {name} enter y")));
+            assert_eq!(changing(&effects), [""; 0], "{} on {way:?}", row.name);
+        }
+    }
+}
+
+#[test]
+fn read_only_is_enforced_below_the_handlers_too() {
+    let mut console = site();
+    console.press("a");
+    console.state.environment.read_only = true;
+    assert_eq!(console.press("y"), []);
+    assert!(console.notice().contains("read-only"));
+}
+
+/// What asks first really asks: no action with a risk does anything by its key alone.
+#[test]
+fn nothing_with_a_risk_happens_at_one_key() {
+    for row in ACTIONS.iter().filter(|r| r.risk != Risk::None) {
+        for (scope, way) in [(Scope::Hosts, ""), (Scope::Runs, "2"), (Scope::Run, "enter")] {
+            for down in 0..5 {
+                let mut console = site();
+                console.press(&format!("{} {way}", "j ".repeat(down)));
+                let key = console.state.keymap.key_text(scope, row.action);
+                assert_eq!(changing(&console.press(&key)), [""; 0], "{}", row.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_playground_boots_machines_and_no_other_does() {
+    assert_eq!(changing(&site().press("b")), [""; 0]);
+    let mut console = site();
+    console.state.environment.playground = true;
+    assert_eq!(changing(&console.press("b b")), ["booting a machine"]);
+}
+
+#[test]
+fn quitting_asks_only_while_something_is_in_flight() {
+    assert_eq!(site().press("q"), [Effect::Quit]);
+    let mut console = site();
+    console.press("a y");
+    assert_eq!(console.press("q"), []);
+    assert_eq!(console.press("n"), []);
+    assert_eq!(console.press("q y"), [Effect::Quit]);
+    assert_eq!(site().send(Msg::Quit), [Effect::Quit]);
+}
+
+#[test]
+fn ctrl_c_closes_then_cancels_then_asks() {
+    let mut console = site();
+    console.press("? ctrl-c");
+    assert!(console.state.dialogs.is_empty());
+    console.press("/ w ctrl-c");
+    assert!(console.state.hosts.table.input.is_none() && console.state.hosts.table.filter.is_empty());
+    let effects = console.press("a y");
+    assert_eq!(console.press("ctrl-c"), [Effect::Cancel(effects[0].id().unwrap())]);
+    assert_eq!(console.press("ctrl-c"), [], "asks");
+    assert_eq!(console.press("ctrl-c"), [Effect::Quit], "pressed again it is an answer");
+    let mut console = site();
+    assert_eq!(console.send(Msg::Interrupt), []);
+    assert!(matches!(console.state.dialogs.last(), Some(Dialog::Confirm(_))));
+}
+
+#[test]
+fn redraw_and_suspend_are_effects() {
+    assert_eq!(site().press("ctrl-l ctrl-z"), [Effect::Redraw, Effect::Suspend]);
+}
+
+#[test]
+fn pasted_text_is_never_taken_for_keys() {
+    let mut console = site();
+    assert_eq!(console.send(Msg::Paste("a\ny\nq".into())), []);
+    assert!(console.state.dialogs.is_empty());
+    console.press("/");
+    console.send(Msg::Paste("phase:failed\n".into()));
+    console.press("enter");
+    console.seen();
+    assert_eq!(console.state.hosts.table.rows().len(), 1);
+    console.press("esc a");
+    assert_eq!(console.send(Msg::Paste("y".into())), []);
+}
+
+#[test]
+fn a_filter_survives_leaving_the_screen_and_esc_takes_it_away() {
+    let mut console = site();
+    console.press("/ p h a s e : p e n d enter 2 1");
+    console.seen();
+    assert_eq!((console.state.hosts.table.rows().len(), console.state.hosts.table.hidden()), (2, 3));
+    console.press("esc");
+    console.seen();
+    assert_eq!(console.state.hosts.table.hidden(), 0);
+}
+
+#[test]
+fn typing_a_filter_is_no_command() {
+    let mut console = site();
+    assert_eq!(console.press("/ a y q x space r X"), []);
+    assert_eq!(console.state.hosts.table.filter.text(), "ayqx rX");
+    console.press("esc");
+    assert!(console.state.hosts.table.filter.is_empty());
+}
+
+#[test]
+fn a_run_is_followed_while_it_is_open() {
+    let mut console = site();
+    let effects = console.press("j j enter");
+    let [Effect::OpenRun { run, .. }, Effect::Follow { run: followed }] = effects.as_slice() else {
+        panic!("{effects:?}")
+    };
+    assert_eq!((run.uid.as_str(), followed.uid.as_str()), ("uid-c.org-1", "uid-c.org-1"));
+    let line = |text: &str| LogLine { at: None, bytes: text.as_bytes().into() };
+    console.send(Msg::Log { run: run.uid.clone(), event: LogEvent::Lines(vec![line("one")]) });
+    console.send(Msg::Log { run: "another".into(), event: LogEvent::Lines(vec![line("foreign")]) });
+    assert_eq!(console.state.store.log("uid-c.org-1").unwrap().text(), "one\n");
+    assert!(console.state.store.log("another").is_none());
+    assert_eq!(console.press("esc"), [Effect::Unfollow { run: "uid-c.org-1".into() }]);
+    assert_eq!(console.state.screen, Screen::Hosts);
+    assert_eq!(console.state.current().unwrap().host.as_str(), "c.org", "the cursor is where it was");
+}
+
+fn inside_failed() -> Console {
+    let mut console = site();
+    console.press("j j j enter");
+    let list = vec![
+        result(1, "base", "one", ResultStatus::Ok),
+        result(2, "zfs", "two", ResultStatus::Failed),
+        result(3, "zfs", "three", ResultStatus::Changed),
+    ];
+    let results = Ok(Box::new(RunResults { results: list, ..RunResults::default() }));
+    console.send(Msg::Results { run: uid("d.org", 1), results, complete: true });
+    console
+}
+
+#[test]
+fn the_cursor_of_a_failed_run_stands_on_what_failed() {
+    let mut console = inside_failed();
+    let effects = console.rest();
+    assert!(matches!(effects.as_slice(), [Effect::FetchResult { result: 2, .. }]), "{effects:?}");
+    assert_eq!(console.rest(), [], "once");
+    assert_eq!(console.press("j"), [], "nothing is fetched before the cursor rests");
+    let effects = console.rest();
+    assert!(matches!(effects.as_slice(), [Effect::FetchResult { result: 3, .. }]));
+}
+
+#[test]
+fn a_result_is_read_searched_and_copied() {
+    let mut console = inside_failed();
+    let effects = console.rest();
+    let mut details = result_details(2);
+    details.stdout = (0..50).map(|n| format!("line {n}\n")).collect();
+    let exact = details.stdout.clone();
+    console.answer(&effects[0], Ok(Answer::Result(Box::new(details))));
+    console.press("enter");
+    assert_eq!(console.state.run.as_ref().unwrap().focus, Pane::Result);
+    console.press("/ l i n e space 4 2 enter");
+    let run = console.state.run.as_ref().unwrap();
+    let hit = run.search.result_hit.unwrap();
+    assert_eq!(run.doc().lines[hit].text, "line 42");
+    let effects = console.press("y");
+    assert!(matches!(effects.as_slice(), [Effect::Copy { text, .. }] if *text == exact));
+    console.press("n");
+    assert_eq!(console.state.run.as_ref().unwrap().search.result_hit, Some(hit), "the only match");
+}
+
+#[test]
+fn failed_tasks_come_first_or_alone() {
+    let mut console = inside_failed();
+    let names = |console: &mut Console| {
+        console.seen();
+        console.state.run.as_ref().unwrap().rows().iter().map(|r| r.key.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&mut console), ["p1/Provision/base", "t1", "p1/Provision/zfs", "t2", "t3"]);
+    console.press("f");
+    assert_eq!(names(&mut console), ["p1/Provision/zfs", "t2", "t3", "p1/Provision/base", "t1"]);
+    console.press("f");
+    assert_eq!(names(&mut console), ["p1/Provision/zfs", "t2"]);
+    console.press("f g left");
+    assert_eq!(names(&mut console), ["p1/Provision/base", "p1/Provision/zfs", "t2", "t3"]);
+}
+
+#[test]
+fn the_log_is_followed_until_somebody_looks_back() {
+    let mut console = inside_failed();
+    let lines =
+        (0..100).map(|n| LogLine { at: None, bytes: format!("line {n}").into_bytes().into() }).collect();
+    console.send(Msg::Log { run: uid("d.org", 1), event: LogEvent::Lines(lines) });
+    let mut seen = console.seen();
+    seen.log = PaneSeen { top: 90, page: 10 };
+    for (key, follow, top) in
+        [("l", true, 90), ("k", false, 89), ("j", true, 90), ("g", false, 0), ("G", true, 90)]
+    {
+        update(&mut console.state, &seen, now(), Msg::Key(key.parse().unwrap()));
+        let run = console.state.run.as_ref().unwrap();
+        assert_eq!((run.follow, run.log_top), (follow, top), "{key}");
+    }
+    console.press("/ l i n e space 7 enter");
+    assert_eq!(console.state.run.as_ref().unwrap().search.log_hit, Some(7));
+    console.press("n");
+    assert_eq!(console.state.run.as_ref().unwrap().search.log_hit, Some(70));
+    console.press("N");
+    assert_eq!(console.state.run.as_ref().unwrap().search.log_hit, Some(7));
+}
+
+#[test]
+fn an_approval_from_a_check_is_one_of_the_host() {
+    let mut check = run("a.org", Phase::Ready);
+    (check.uid, check.kind, check.created) = ("check".into(), crate::domain::Kind::Check, ago(10));
+    let mut console = Console::with(vec![run("a.org", Phase::Pending), check]);
+    console.press("2 G");
+    assert_eq!(console.state.current().unwrap().uid, "check");
+    let effects = console.press("a y");
+    assert!(
+        matches!(effects.as_slice(), [Effect::Approve { run, .. }] if run.uid == uid("a.org", 1)),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn details_are_fetched_when_the_cursor_rests_and_there_is_room_for_them() {
+    let mut console = site();
+    console.press("j");
+    assert_eq!(console.rest(), [], "80 columns have no room beside the table");
+    console.send(Msg::Resize { width: 160, height: 50 });
+    let effects = console.rest();
+    assert!(matches!(effects.as_slice(), [Effect::OpenRun { run, .. }] if run.uid == uid("b.org", 1)));
+    console.press("k j");
+    assert_eq!(console.rest(), [], "in flight already");
+}
+
+#[test]
+fn a_back_end_that_goes_and_comes_is_remembered_once() {
+    let mut console = site();
+    let down = |text: &str| Health::Down {
+        since: now(),
+        problem: Problem::new("ara", ProblemKind::Unreachable, text),
+    };
+    for health in [down("one"), down("two"), Health::Up, Health::Up] {
+        console.send(Msg::Health(BackEnd::Ara, health));
+    }
+    let texts: Vec<&str> = console.state.activity.iter().map(|e| e.text.as_str()).collect();
+    assert_eq!(texts, ["one", "ara is back"]);
+}
+
+#[test]
+fn a_crash_is_shown_and_not_fatal() {
+    let mut console = site();
+    let effects = console.send(Msg::Crashed("boom".into()));
+    assert!(matches!(effects.as_slice(), [Effect::WriteLog(_)]));
+    assert!(console.notice().contains("boom"));
+    assert_eq!(changing(&console.press("a y")), ["approving a.org"]);
+}
+
+#[test]
+fn a_notice_ends_by_itself() {
+    let mut console = site();
+    console.press("b");
+    assert!(!console.notice().is_empty());
+    console.now += SignedDuration::from_secs(60);
+    console.send(Msg::Wake);
+    assert_eq!(console.notice(), "");
+}
+
+#[test]
+fn a_frame_is_needed_only_when_something_changed() {
+    let mut console = site();
+    console.seen();
+    assert!(!console.state.needs_frame());
+    console.press("Z");
+    assert!(!console.state.needs_frame(), "a key that means nothing");
+    console.send(Msg::Answer { id: EffectId(999), result: Ok(Answer::Done("late".into())) });
+    assert!(!console.state.needs_frame());
+    let seen = console.seen();
+    update(&mut console.state, &seen, now(), Msg::Key("j".parse().unwrap()));
+    assert!(console.state.needs_frame());
+}
+
+#[test]
+fn chords_are_pressed_one_key_after_the_other() {
+    let keys = [("hosts".to_owned(), [("approve".to_owned(), vec!["z a".to_owned()])].into())].into();
+    let mut console = site();
+    console.state.keymap = Keymap::new(&keys).unwrap();
+    assert_eq!(changing(&console.press("z a y")), ["approving a.org"]);
+    console.press("z q a");
+    assert!(console.state.dialogs.is_empty(), "a chord that means nothing does nothing");
+}
+
+#[test]
+fn help_names_every_action_of_the_screen() {
+    let mut console = site();
+    console.press("?");
+    let Some(Dialog::Text(help)) = console.state.dialogs.last() else { panic!() };
+    for row in ACTIONS.iter().filter(|r| r.action.in_scope(Scope::Hosts)) {
+        assert!(help.doc.lines.iter().any(|l| l.text.starts_with(row.description)), "{}", row.name);
+    }
+}
+
+#[test]
+fn the_result_pane_shows_the_runs_own_page_on_a_group() {
+    let mut console = inside_failed();
+    console.press("g");
+    console.rest();
+    console.seen();
+    let screen = console.state.run.as_ref().unwrap();
+    assert_eq!(screen.shown, Shown::Overview);
+    assert!(screen.doc().lines.iter().any(|l| l.label == "announced"));
+}

@@ -129,7 +129,7 @@ async fn logs(context: &Context<'_>, name: &str, follow: bool) -> Result<(), Fai
                 out.flush()?;
             }
             LogEvent::Attempt(number, pod) if number > 1 => {
-                super::fail(&format!("attempt {number}: pod {pod}"))
+                super::fail(&format!("attempt {number}: pod {pod}"));
             }
             LogEvent::Attempt(..) => {}
             LogEvent::Waiting(why) => super::fail(&format!("waiting: {why}")),

@@ -193,6 +193,37 @@ impl Action {
     }
 }
 
+/// `docs/keys.md`: the table as a page, by screen.
+#[must_use]
+pub fn keys_page() -> String {
+    let mut page = String::from(
+        "# Keys\n\nMade from the table of actions (`src/config/actions.rs`); a test holds them together. Keys are replaced in \
+         `config.toml`,\nper screen or everywhere: `[console.keys.hosts]`, `approve = [\"A\"]`.\n",
+    );
+    for scope in Scope::ALL {
+        page.push_str(&format!("\n## {} (`{}`)\n\n", scope.title(), scope.as_str()));
+        page.push_str(
+            "| keys | action | what it does | asks | changes something |\n| --- | --- | --- | --- | --- |\n",
+        );
+        for row in ACTIONS.iter().filter(|row| row.scopes.contains(&scope)) {
+            let keys: Vec<String> = row.keys.iter().map(|key| format!("`{key}`")).collect();
+            let asks = match row.risk {
+                Risk::None => "",
+                Risk::Ask => "yes",
+                Risk::Typed => "the environment's name, where it is guarded",
+            };
+            let changes = if row.changes { "yes" } else { "" };
+            let (keys, name, words) = (keys.join(" "), row.name, row.description);
+            page.push_str(&format!("| {keys} | `{name}` | {words} | {asks} | {changes} |\n"));
+        }
+    }
+    page.push_str(
+        "\n## In a question\n\n`y` yes, `n` or `esc` no, `c` check first, `tab` and arrows move between the answers, `enter` presses \
+         the one with the\nfocus. Where a name must be typed, letters are letters.\n",
+    );
+    page
+}
+
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.info().name)
@@ -213,6 +244,16 @@ mod tests {
             assert_eq!(row.action.info().name, row.name);
             assert!(!row.scopes.is_empty() && !row.keys.is_empty(), "{}", row.name);
         }
+    }
+
+    /// After a change of the table: `HOSTWRIGHT_WRITE_DOCS=1 cargo test keys_page`.
+    #[test]
+    fn the_keys_page_in_docs_is_this_table() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/keys.md");
+        if std::env::var_os("HOSTWRIGHT_WRITE_DOCS").is_some() {
+            std::fs::write(&path, keys_page()).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), keys_page(), "docs/keys.md is old");
     }
 
     #[test]

@@ -21,7 +21,8 @@ pub use place::{Mistake, MistakeKind, Mistakes, Place};
 mod actions;
 mod keys;
 mod theme;
-pub use actions::{ACTIONS, Action, ActionInfo, Risk, Scope};
+
+pub use actions::{ACTIONS, Action, ActionInfo, Risk, Scope, keys_page};
 pub use keys::{Chord, Code, Found, Key, KeyNameError, Keymap, KeymapError};
 pub use settings::{
     Amqp, Approval, Ara, AraCredentials, ConsoleSettings, Environment, JobSettings, Kubernetes, Permit,

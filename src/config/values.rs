@@ -196,14 +196,18 @@ pub(super) fn broker(text: &str) -> Result<()> {
     url(text, &["amqp", "amqps"], "amqps://user:password@rabbit.example.org/vhost", true)
 }
 
-/// The URL with its password masked, if it has one.
+/// The URL with its password masked, if it has one. A user without a password is often a token; only for ssh it is a user.
 pub(super) fn mask_url(text: &str) -> Option<String> {
     let (scheme, rest) = text.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at_checked(end)?;
     let (who, host) = authority.rsplit_once('@')?;
-    let (user, _) = who.split_once(':')?;
-    Some(format!("{scheme}://{user}:{}@{host}{tail}", super::MASK))
+    let user = match who.split_once(':') {
+        Some((user, _)) => format!("{user}:"),
+        None if scheme == "ssh" => return None,
+        None => String::new(),
+    };
+    Some(format!("{scheme}://{user}{}@{host}{tail}", super::MASK))
 }
 
 /// A name as Kubernetes has it for most objects (RFC 1123 subdomain).
@@ -357,6 +361,10 @@ pub(super) fn source(text: &str) -> Result<Source> {
         let example = "https://git.example.org/policy.git";
         return url(text, &["https", "http", "ssh", "git"], example, true).map(|()| Source::Url);
     }
+    // `https:/user:password@host` and the like: a URL with a slip in it, whose password would pass for a part of a path.
+    if text.rsplit_once('@').is_some_and(|(before, _)| before.contains(':')) {
+        return Err(Wrong::new("is not a git URL or a folder"));
+    }
     let head = text.split('/').next().unwrap_or_default();
     Ok(if head.contains(':') { Source::Url } else { Source::Path })
 }
@@ -429,7 +437,8 @@ mod tests {
     #[test]
     fn passwords_in_urls_are_masked() {
         assert_eq!(mask_url("amqp://u:p:x%40@h:1/v@w").as_deref(), Some("amqp://u:********@h:1/v@w"));
-        assert_eq!(mask_url("amqp://u@h/a:b@c"), None);
+        assert_eq!(mask_url("https://token@h/a:b@c").as_deref(), Some("https://********@h/a:b@c"));
+        assert_eq!(mask_url("ssh://git@h/a:b@c"), None);
         assert_eq!(mask_url("git@host:path"), None);
         assert_eq!(broker(&mask_url("amqp://u:p@h/%2f").unwrap()), Ok(()), "a masked URL is still one");
     }
@@ -448,7 +457,14 @@ mod tests {
         for path in ["policy", "./policy", "/srv/policy", "~/policy", "../a:b/c"] {
             assert_eq!(source(path), Ok(Source::Path), "{path}");
         }
-        for bad in ["--upload-pack=x", "ext::sh -c id", "ftp://h/p", "file://h/p"] {
+        for bad in [
+            "https:/me:pw@h/p",
+            "https//me:pw@h",
+            "--upload-pack=x",
+            "ext::sh -c id",
+            "ftp://h/p",
+            "file://h/p",
+        ] {
             assert!(source(bad).is_err(), "{bad}");
         }
     }

@@ -61,16 +61,6 @@ pub enum PanicIn {
     Task,
 }
 
-impl Options {
-    /// The console with the theme and the keys that the settings name, as far as they are built in.
-    #[must_use]
-    pub fn new(settings: Arc<Settings>) -> Self {
-        let theme = Theme::built_in(&settings.console.theme).unwrap_or_default();
-        let keymap = Keymap::new(&settings.console.keys).unwrap_or_default();
-        Self { settings, keymap, theme, panic: None }
-    }
-}
-
 /// Opens the console and returns when it ends: by the operator's wish, or when `shutdown` is cancelled.
 ///
 /// Whatever happens, when this returns the terminal is as it was before, so the error can be printed.

@@ -85,7 +85,7 @@ impl Terminal {
             match self.tty.write_within(&bytes, LAST_WORDS) {
                 Written::All => {}
                 Written::Cut => {
-                    tracing::warn!("the terminal takes nothing: it could not be told that the console ended")
+                    tracing::warn!("the terminal takes nothing: it could not be told that the console ended");
                 }
                 Written::Failed(error) => tracing::warn!(%error, "the terminal is gone"),
             }

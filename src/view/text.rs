@@ -85,7 +85,8 @@ pub(crate) struct Piece {
 /// A line that others wrote: its colours as styles over `base`, tabs as spaces, the last state of what was overwritten, everything
 /// else that a terminal would obey as a symbol.
 pub(crate) fn foreign(text: &str, base: Style, theme: &Theme) -> Vec<Piece> {
-    let text = text.get(..text.floor_char_boundary(LINE_LIMIT)).unwrap_or(text);
+    let end = (0..=LINE_LIMIT.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let text = text.get(..end).unwrap_or(text);
     let text = text.trim_end_matches(['\r', '\n']);
     let text = text.rsplit('\r').next().unwrap_or(text);
     let mut pieces = Vec::new();

@@ -355,7 +355,7 @@ fn a_file_that_was_named_must_be_readable() {
     std::fs::write(path("latin.toml"), b"# ok\n# caf\xe9\n").unwrap();
     let latin = path("latin.toml");
     assert_eq!(fails(&from_file(&latin), &[]), format!("{}:2:6: this is not UTF-8", latin.display()));
-    let sources = Sources { extra: vec![latin.clone()], ..from_file(&path("ok.toml")) };
+    let sources = Sources { extra: vec![latin], ..from_file(&path("ok.toml")) };
     assert!(fails(&sources, &[]).contains("not UTF-8"));
 }
 
@@ -582,4 +582,23 @@ fn an_empty_text_takes_a_value_away() {
     let lan = &config.environments["lan"];
     assert_eq!(lan.kubernetes.namespace, None);
     assert!(matches!(lan.ara.as_ref().unwrap().credentials, AraCredentials::Anonymous));
+}
+
+/// Whatever slip is made with one character: nothing panics, and no message and no output shows a secret.
+#[test]
+fn no_slip_of_the_keyboard_shows_a_secret() {
+    let text = "[environments.lan]\npolicy.source = \"https://me:hunter2@git\"\namqp.url = \"amqp://me:hunter2@h/v\"\nara = { url = \"http://a\", username = \"me\", password = \"hunter2\" }\n";
+    let characters: Vec<char> = text.chars().collect();
+    for at in 0..characters.len() {
+        for slip in [None, Some('"'), Some('\n'), Some('=')] {
+            let mut slipped = characters.clone();
+            slipped.splice(at..=at, slip);
+            let slipped: String = slipped.into_iter().collect();
+            let said = match one(&slipped, &[]) {
+                Ok(config) => format!("{}{:?}", config.to_toml(true), config.warnings),
+                Err(mistakes) => mistakes,
+            };
+            assert!(!said.contains("hunter2"), "{slipped}\n{said}");
+        }
+    }
 }

@@ -401,8 +401,11 @@ async fn after_a_kill_the_next_pod_finishes_the_host() {
     }
 
     std::fs::write(&go, "").unwrap();
-    let second =
-        tokio::time::timeout(PATIENCE, pod().spawn().unwrap().wait_with_output()).await.unwrap().unwrap();
+    let mut second = pod().spawn().unwrap();
+    // The leash is held until the program has ended.
+    let held = second.stdin.take();
+    let second = tokio::time::timeout(PATIENCE, second.wait_with_output()).await.unwrap().unwrap();
+    drop(held);
     let log = String::from_utf8_lossy(&second.stdout);
     assert_eq!(second.status.code(), Some(0), "{log}");
     assert!(log.contains("handed out before"), "{log}");

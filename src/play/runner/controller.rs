@@ -270,7 +270,7 @@ fn next_attempt(own: &[Pod], tally: &Tally, status: &JobStatus, backoff: Backoff
 }
 
 /// Ends every pod that has not finished and releases those that have: for a Job that is being deleted or has ended.
-pub(super) fn end_all(own: &[Pod], decision: &mut Decision) {
+fn end_all(own: &[Pod], decision: &mut Decision) {
     for pod in own {
         if pods::is_tracked(pod) {
             decision.actions.push(Action::Release(Which::of(pod)));

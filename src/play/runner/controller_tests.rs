@@ -254,6 +254,13 @@ fn a_suspended_job_ends_its_pods_and_forgets_its_start() {
 }
 
 #[test]
+fn a_pod_that_was_given_up_is_ended_though_the_job_goes_on() {
+    let given_up = untracked(pod("a", json!("Running")));
+    let decision = run(&job(json!({}), json!({"startTime": time(0)})), &[given_up], 9);
+    assert_eq!(short(&decision), "-a");
+}
+
+#[test]
 fn without_waiting_for_the_old_a_pod_asked_to_end_is_replaced_at_once() {
     let spec = json!({"podFailurePolicy": null, "podReplacementPolicy": "TerminatingOrFailed"});
     let started = json!({"startTime": time(0)});
@@ -400,8 +407,8 @@ struct World {
 
 #[derive(Debug, Clone)]
 enum Happening {
-    /// The runner looks; with false its actions are lost (it is killed between status and actions).
-    Look(bool),
+    /// The runner looks and gets so far with its actions (it may be killed between any two).
+    Look(usize),
     Wait(i64),
     Run(usize),
     End(usize, i32),
@@ -411,13 +418,13 @@ enum Happening {
 
 fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
-        6 => Just(Happening::Look(true)),
-        1 => Just(Happening::Look(false)),
+        6 => Just(Happening::Look(usize::MAX)),
+        3 => (0..3usize).prop_map(Happening::Look),
         3 => (1..40i64).prop_map(Happening::Wait),
         3 => (0..9usize).prop_map(Happening::Run),
         3 => (0..9usize, prop_oneof![Just(0), Just(1), Just(1), Just(11), Just(143)]).prop_map(|(p, c)| Happening::End(p, c)),
         1 => (0..9usize).prop_map(Happening::Delete),
-        1 => any::<bool>().prop_map(Happening::Suspend),
+        3 => any::<bool>().prop_map(Happening::Suspend),
     ]
 }
 
@@ -460,7 +467,7 @@ impl World {
         });
     }
 
-    fn look(&mut self, acts: bool) -> Result<(), String> {
+    fn look(&mut self, acts: usize) -> Result<(), String> {
         let decision = decide(&self.job, &self.pods, at(self.now), BACKOFF, false);
         if decision.again.is_some_and(|a| a <= at(self.now)) {
             return Err("due again at once: a hot loop".into());
@@ -470,7 +477,7 @@ impl World {
             let stored = serde_json::to_value(status).unwrap();
             self.job.status = serde_json::from_value(stored).unwrap();
         }
-        for action in decision.actions.iter().filter(|_| acts) {
+        for action in decision.actions.iter().take(acts) {
             match action {
                 Action::Start => {
                     self.made += 1;
@@ -494,6 +501,10 @@ impl World {
         if kept.count() > 1 {
             return Err("two pods at once".into());
         }
+        let given_up = |p: &Pod| pods::standing(p) == pods::Standing::Active && !pods::is_tracked(p);
+        if acts > decision.actions.len() && self.pods.iter().any(given_up) {
+            return Err("a pod runs that nobody will count".into());
+        }
         Ok(())
     }
 
@@ -501,7 +512,7 @@ impl World {
     fn settle(&mut self) -> Result<(), String> {
         self.job.spec.as_mut().unwrap().suspend = Some(false);
         for _ in 0..200 {
-            self.look(true)?;
+            self.look(usize::MAX)?;
             self.now += 10;
             for which in 0..self.pods.len() {
                 let code = if self.pods.get(which).is_some_and(|p| p.metadata.deletion_timestamp.is_some()) {

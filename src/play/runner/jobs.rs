@@ -79,7 +79,7 @@ impl Jobs {
 
     /// Brings the Job of this name one step further; with `closing` it starts nothing. Returns when it is due again of itself.
     pub(super) async fn step(&self, name: &str, closing: bool) -> Result<Option<Timestamp>, StepError> {
-        // Pods first: a pod whose Job is not there afterwards has lost it for good.
+        // Pods first: a Job that a pod names and that is not there afterwards is gone for good.
         let selector = ListParams::default().labels(&format!("{}={name}", pods::JOB_NAME));
         let all = self.pods.list(&selector).await.map_err(failed("list the pods", name))?.items;
         let job = self.jobs.get_opt(name).await.map_err(failed("read the object", name))?;
@@ -99,18 +99,22 @@ impl Jobs {
         self.carry_out(name, &job, decision).await
     }
 
-    /// Pods on our node whose Job is gone, also those of a runner that is gone too.
+    /// Ends the pods on our node whose Job is gone, also those of a runner that is gone too.
     async fn end_strays(&self, name: &str, others: &[Pod]) -> Result<(), StepError> {
-        let ours: Vec<Pod> =
-            others.iter().filter(|p| pods::is_on_node(p, &self.options.node)).cloned().collect();
-        let mut decision = Decision::default();
-        controller::end_all(&ours, &mut decision);
-        // A finished pod without its Job has nobody to look at it.
-        let finished =
-            ours.iter().filter(|p| pods::is_terminal(p) && p.metadata.deletion_timestamp.is_none());
-        decision.actions.extend(finished.map(|p| Action::End(Which::of(p))));
-        for action in &decision.actions {
-            self.act(name, None, action).await?;
+        for pod in others.iter().filter(|p| pods::is_on_node(p, &self.options.node)) {
+            let which = Which::of(pod);
+            if pod.metadata.deletion_timestamp.is_none() {
+                // Under the version that was read: a pod may have been set free before its Job went.
+                let mut params = exactly(&which.uid);
+                if let Some(conditions) = &mut params.preconditions {
+                    conditions.resource_version.clone_from(&pod.metadata.resource_version);
+                }
+                let ended = self.pods.delete(&which.name, &params).await.map(|_| ());
+                unless_gone(ended).map_err(failed("delete a pod left", name))?;
+            }
+            if pods::is_tracked(pod) {
+                self.release(name, &which).await?;
+            }
         }
         Ok(())
     }

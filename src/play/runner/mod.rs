@@ -60,9 +60,9 @@ pub struct Options {
     /// A folder of this runner alone: each pod gets a folder in it, private and gone with the pod.
     pub work: PathBuf,
     /// The program that a container's command `hostwright` stands for, also when a container has no command (its image's own).
-    /// Other commands are looked up in the container's `PATH`.
+    /// Its whole path, too. Other commands are looked up in the container's `PATH`.
     pub program: PathBuf,
-    /// What holds a container so that it ends with the runner: a program and its first arguments, which `--grace SECONDS -- PROGRAM
+    /// What holds a container so that it ends with the runner: a program (its whole path) and its first arguments, which `--grace SECONDS -- PROGRAM
     /// ARGS…` is added to; for example `hostwright leash`. Empty: containers are started directly.
     pub leash: Vec<String>,
     /// Variables given to every container; a container's own come over them.

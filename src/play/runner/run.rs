@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,7 +38,8 @@ const SHORTEST_NAP: Duration = Duration::from_millis(10);
 /// # Errors
 /// When its folders cannot be made. Trouble with the API server or with a Job is retried and logged, never returned.
 pub async fn run(client: Client, options: Options, shutdown: CancellationToken) -> Result<(), RunnerError> {
-    let leftovers = prepare(&options)?;
+    let mut options = options;
+    let leftovers = prepare(&mut options)?;
     let options = Arc::new(options);
     let (recorder, sender) = Recorder::new(client.clone(), &options.namespace, &options.node);
     let mut runner = Runner {
@@ -55,14 +56,18 @@ pub async fn run(client: Client, options: Options, shutdown: CancellationToken) 
     result
 }
 
-/// Makes the folders; the names in the work folder.
-fn prepare(options: &Options) -> Result<Vec<String>, RunnerError> {
-    let make = |folder: &Path| {
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|source| RunnerError::Folder { folder: folder.to_owned(), source })
+/// Makes the folders, their paths whole since containers start elsewhere; the names in the work folder.
+fn prepare(options: &mut Options) -> Result<Vec<String>, RunnerError> {
+    let make = |folder: &mut PathBuf| {
+        let whole = std::path::absolute(&*folder).and_then(|whole| {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&whole)?;
+            Ok(whole)
+        });
+        *folder = whole.map_err(|source| RunnerError::Folder { folder: folder.clone(), source })?;
+        Ok(())
     };
-    make(&options.logs)?;
-    make(&options.work)?;
+    make(&mut options.logs)?;
+    make(&mut options.work)?;
     let entries = std::fs::read_dir(&options.work)
         .map_err(|source| RunnerError::Folder { folder: options.work.clone(), source })?;
     Ok(entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect())

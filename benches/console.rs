@@ -1,0 +1,196 @@
+//! The console's mind and face with 10,000 hosts: what one message and one frame cost.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use hostwright::app::{EnvironmentInfo, LogEvent, LogLine, Msg, RunsMsg, Seen, State, prepare, update};
+use hostwright::config::{Keymap, Theme};
+use hostwright::domain::{HostName, Kind, Phase, Run, run_name};
+use hostwright::view::draw;
+use jiff::{SignedDuration, Timestamp};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+const HOSTS: usize = 10_000;
+
+fn now() -> Timestamp {
+    "2026-12-01T14:02:00Z".parse().unwrap()
+}
+
+fn run(n: usize, phase: Phase) -> Run {
+    let host = HostName::parse(&format!("web-{n}.lan.example.org")).unwrap();
+    Run {
+        uid: format!("0f8fad5b-d9cb-469f-a165-{n:012}"),
+        name: run_name(Kind::Provision, &host, 1),
+        resource_version: n.to_string(),
+        host,
+        kind: Kind::Provision,
+        number: 1,
+        phase,
+        reason: String::new(),
+        created: now() - SignedDuration::from_secs(600 + n as i64 * 7),
+        seen: now() - SignedDuration::from_secs(60),
+        started: None,
+        finished: None,
+        digest: format!("{n:064}"),
+        boot: None,
+        address: Some(std::net::Ipv4Addr::from_bits(0x0a00_0000 + n as u32).into()),
+        branch: Some("main".into()),
+        groups: vec!["web".into(), "k8s_worker".into()],
+        key: Some("ed25519 SHA256:7rXkPq2v0bqVJm1mZ0r3QwT5c8hYt4n6".into()),
+        decision: None,
+        delivered: None,
+        outcome: None,
+        retry: None,
+        check: None,
+        playbooks: Vec::new(),
+        answers: None,
+        queue: false,
+        deleting: false,
+        failed_pods: 0,
+    }
+}
+
+fn phase(n: usize) -> Phase {
+    Phase::ALL[n % Phase::ALL.len()]
+}
+
+struct Console {
+    state: State,
+    seen: Seen,
+    theme: Theme,
+    terminal: Terminal<TestBackend>,
+}
+
+impl Console {
+    fn empty() -> Self {
+        let environment = EnvironmentInfo {
+            name: "staging".into(),
+            guarded: true,
+            playground: false,
+            read_only: false,
+            operator: "ann".into(),
+            cluster: "staging/hostwright".into(),
+            amqp: true,
+            ara: true,
+            playbook: "site.yml".into(),
+            branch: None,
+            zone: jiff::tz::TimeZone::UTC,
+        };
+        let mut state = State::new(environment, Keymap::default(), now());
+        update(&mut state, &Seen::default(), now(), Msg::Resize { width: 160, height: 50 });
+        let terminal = Terminal::new(TestBackend::new(160, 50)).unwrap();
+        Self { state, seen: Seen::default(), theme: Theme::default(), terminal }
+    }
+
+    fn full() -> Self {
+        let mut console = Self::empty();
+        console.send(Msg::Runs(RunsMsg::Reset));
+        console.send(Msg::Runs(RunsMsg::Batch((0..HOSTS).map(|n| run(n, phase(n))).collect())));
+        console.send(Msg::Runs(RunsMsg::Listed));
+        console.frame();
+        console
+    }
+
+    fn send(&mut self, msg: Msg) {
+        update(&mut self.state, &self.seen, now(), msg);
+    }
+
+    fn key(&mut self, key: &str) {
+        self.send(Msg::Key(key.parse().unwrap()));
+    }
+
+    fn frame(&mut self) {
+        prepare(&mut self.state, now());
+        let (state, theme) = (&self.state, &self.theme);
+        let mut seen = Seen::default();
+        self.terminal.draw(|frame| seen = draw(frame, state, theme)).unwrap();
+        self.seen = seen;
+    }
+}
+
+fn start(c: &mut Criterion) {
+    c.bench_function("first frame, nothing known", |b| {
+        b.iter_batched_ref(Console::empty, Console::frame, BatchSize::LargeInput);
+    });
+    c.bench_function("10,000 runs arrive in lists of 100, then a frame", |b| {
+        let lists = || {
+            (0..HOSTS / 100).map(|l| (l * 100..(l + 1) * 100).map(|n| run(n, phase(n))).collect::<Vec<_>>())
+        };
+        b.iter_batched(
+            || (Console::empty(), lists().collect::<Vec<_>>()),
+            |(mut console, lists)| {
+                console.send(Msg::Runs(RunsMsg::Reset));
+                for list in lists {
+                    console.send(Msg::Runs(RunsMsg::Batch(list)));
+                }
+                console.send(Msg::Runs(RunsMsg::Listed));
+                console.frame();
+            },
+            BatchSize::LargeInput,
+        );
+    });
+}
+
+fn hosts(c: &mut Criterion) {
+    let mut console = Console::full();
+    c.bench_function("10,000 hosts: one frame at 160x50", |b| b.iter(|| console.frame()));
+    c.bench_function("10,000 hosts: a key that moves, and the frame", |b| {
+        b.iter(|| {
+            console.key("j");
+            console.frame();
+        });
+    });
+    c.bench_function("10,000 hosts: 100 of them change, and the frame", |b| {
+        let mut turn = 0;
+        b.iter(|| {
+            turn += 1;
+            let changed = (0..100).map(|n| run((n * 97 + turn) % HOSTS, phase(n + turn))).collect();
+            console.send(Msg::Runs(RunsMsg::Batch(changed)));
+            console.frame();
+        });
+    });
+    c.bench_function("10,000 hosts: a letter of a filter, and the frame", |b| {
+        console.key("/");
+        console.key("w");
+        b.iter(|| {
+            console.key("9");
+            console.frame();
+            console.key("backspace");
+            console.frame();
+        });
+        console.key("esc");
+    });
+    c.bench_function("10,000 hosts: sort by the next column, and the frame", |b| {
+        b.iter(|| {
+            console.key("s");
+            console.frame();
+        });
+    });
+}
+
+fn log(c: &mut Criterion) {
+    let mut console = Console::full();
+    console.key("enter");
+    let uid = console.seen.subject.clone().unwrap();
+    let lines = |count: usize| {
+        let text = "\u{1b}[0;32mok: [web-1.lan.example.org] => {\"changed\": false, \"msg\": \"all is well\"}\u{1b}[0m";
+        LogEvent::Lines((0..count).map(|_| LogLine { at: None, bytes: text.as_bytes().into() }).collect())
+    };
+    for _ in 0..50 {
+        console.send(Msg::Log { run: uid.clone(), event: lines(1_000) });
+    }
+    console.frame();
+    c.bench_function("50,000 lines of log: 1,000 more, and the frame", |b| {
+        b.iter_batched(
+            || lines(1_000),
+            |event| {
+                console.send(Msg::Log { run: uid.clone(), event });
+                console.frame();
+            },
+            BatchSize::LargeInput,
+        );
+    });
+}
+
+criterion_group!(console, start, hosts, log);
+criterion_main!(console);
