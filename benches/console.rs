@@ -43,6 +43,8 @@ fn run(n: usize, phase: Phase) -> Run {
         retry: None,
         check: None,
         playbooks: Vec::new(),
+        answers: None,
+        queue: false,
         deleting: false,
         failed_pods: 0,
     }

@@ -122,6 +122,7 @@ pub(crate) async fn results(
     tell: mpsc::Sender<Msg>,
 ) {
     let mut known: Option<RunResults> = None;
+    let mut following = ops::results::follow(&run.uid);
     let mut pause = OFTEN;
     // Asked once more after the end: what was recorded last is there then. A pod that was killed never closes its playbook.
     let mut last_looks = LAST_LOOKS;
@@ -129,7 +130,7 @@ pub(crate) async fn results(
         let was_over = *over.borrow_and_update();
         let found = match outside.ara().await {
             None => return,
-            Some(Ok(ara)) => ops::results::of_run(ara, &run.uid).await.map_err(|error| error.problem()),
+            Some(Ok(ara)) => following.look(ara).await.map_err(|error| error.problem()),
             Some(Err(problem)) => Err(problem),
         };
         outside.ara_said(found.as_ref().map(drop), pause).await;

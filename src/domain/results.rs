@@ -149,6 +149,15 @@ pub struct RunResults {
     pub counts: Counts,
     /// The results of all playbooks, oldest first.
     pub results: Vec<TaskResult>,
+    /// There are more results than are read of one run: some are left out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+/// The label that ARA's callback gives a run's playbooks, and that they are found by.
+#[must_use]
+pub fn run_label(uid: &str) -> String {
+    format!("run:{uid}")
 }
 
 impl RunResults {

@@ -147,6 +147,7 @@ fn quitting_ends_it_well() {
 fn late_answers_and_cut_sequences_are_no_letters() {
     let far = Far::new();
     let mut pty = far.start(&[]);
+    let mut wide = 80;
     for answer in [
         &b"\x1b]11;rgb:qqqq/????/qqqq\x1b\\"[..],
         b"\x1bP>|q?q\x1b\\",
@@ -156,13 +157,15 @@ fn late_answers_and_cut_sequences_are_no_letters() {
         for cut in 2..answer.len() {
             let mark = pty.mark();
             pty.write(&answer[..cut]);
-            // A frame of its own between the two: they arrive in two reads.
-            pty.resize(if cut % 2 == 0 { (81, 24) } else { (80, 24) }).wait_bytes(mark, b"\x1b[?2026l");
+            // A frame between the two: they arrive in two reads.
+            wide = 161 - wide;
+            pty.resize((wide, 24)).wait_bytes(mark, b"\x1b[?2026l");
             pty.write(&answer[cut..]);
+            assert!(pty.alive(), "{} cut at {cut}", answer.escape_ascii());
         }
     }
-    pty.keys("?").wait_for("Help");
-    pty.keys("C-c").wait_gone("Help");
+    pty.keys("?").wait_for("EVERYWHERE");
+    pty.keys("C-c").wait_gone("EVERYWHERE");
     pty.keys("q");
     assert_eq!(pty.wait_exit(), 0);
 }

@@ -271,7 +271,7 @@ fn recorded() -> RunResults {
         path: "site.yml".into(),
     };
     let counts = RunResults::count(&list);
-    RunResults { playbooks: vec![playbook], counts, results: list }
+    RunResults { playbooks: vec![playbook], counts, results: list, truncated: false }
 }
 
 /// Inside the failed run, its results and its log there, the failed task's result open.
