@@ -15,9 +15,12 @@ use super::{clipboard, watch};
 use crate::app::{Answer, Effect, EffectId, Msg, RunRef};
 use crate::config::Settings;
 use crate::domain::{BackEnd, Health, Problem, ProblemKind};
-use crate::ops::decide::{self, Changes, Seen};
 use crate::ops::machine;
 use crate::ops::marks::{self, Wish};
+use crate::ops::{
+    self,
+    decide::{self, Changes, Seen},
+};
 
 /// How long the end of the console waits for changes that are under way.
 const LAST_CHANGES: Duration = Duration::from_secs(3);
@@ -76,6 +79,7 @@ impl Effects {
         }
         self.streams.spawn(self.outside.clone().connect_kube(self.tell.clone()));
         self.streams.spawn(self.outside.clone().watch_queue(self.tell.clone()));
+        self.streams.spawn(watch::ara(self.outside.clone()));
         self.streams.spawn(watch::runs(self.outside.clone(), self.tell.clone()));
     }
 
@@ -193,6 +197,7 @@ async fn carry_out(outside: Outside, effect: Effect) -> Done {
         Effect::Stop { run, .. } => stop(&outside, &run).await,
         Effect::OpenRun { run, .. } => open(&outside, &run).await,
         Effect::BootMachine { .. } => boot(&outside).await,
+        Effect::FetchResult { result, .. } => fetch(&outside, result).await,
         other => Err(Problem::new(
             other.doing(),
             ProblemKind::Refused,
@@ -270,6 +275,14 @@ async fn boot(outside: &Outside) -> Done {
         .await
         .map_err(|error| error.problem(host.to_string()))?;
     Ok(Answer::Done(format!("{host} boots")))
+}
+
+async fn fetch(outside: &Outside, result: u64) -> Done {
+    let ara = outside.ara().await.unwrap_or_else(|| {
+        Err(Problem::new(BackEnd::Ara.word(), ProblemKind::Refused, "this environment has no ARA"))
+    })?;
+    let details = ops::results::details(ara, result).await.map_err(|error| error.problem())?;
+    Ok(Answer::Result(Box::new(details)))
 }
 
 async fn open(outside: &Outside, run: &RunRef) -> Done {
