@@ -15,12 +15,10 @@ use super::{clipboard, watch};
 use crate::app::{Answer, Effect, EffectId, Msg, RunRef};
 use crate::config::Settings;
 use crate::domain::{BackEnd, Health, Problem, ProblemKind};
+use crate::ops;
+use crate::ops::decide::{self, Changes, Seen};
 use crate::ops::machine;
 use crate::ops::marks::{self, Wish};
-use crate::ops::{
-    self,
-    decide::{self, Changes, Seen},
-};
 
 /// How long the end of the console waits for changes that are under way.
 const LAST_CHANGES: Duration = Duration::from_secs(3);
@@ -196,8 +194,8 @@ async fn carry_out(outside: Outside, effect: Effect) -> Done {
         Effect::Retry { run, .. } => mark(&outside, &run, Wish::Retry, "asked for another run of").await,
         Effect::Stop { run, .. } => stop(&outside, &run).await,
         Effect::OpenRun { run, .. } => open(&outside, &run).await,
-        Effect::BootMachine { .. } => boot(&outside).await,
         Effect::FetchResult { result, .. } => fetch(&outside, result).await,
+        Effect::BootMachine { .. } => boot(&outside).await,
         other => Err(Problem::new(
             other.doing(),
             ProblemKind::Refused,
@@ -278,9 +276,9 @@ async fn boot(outside: &Outside) -> Done {
 }
 
 async fn fetch(outside: &Outside, result: u64) -> Done {
-    let ara = outside.ara().await.unwrap_or_else(|| {
-        Err(Problem::new(BackEnd::Ara.word(), ProblemKind::Refused, "this environment has no ARA"))
-    })?;
+    let nothing =
+        || Problem::new("ara", ProblemKind::Refused, "this environment has no ARA: nothing is recorded");
+    let ara = outside.ara().await.ok_or_else(nothing)??;
     let details = ops::results::details(ara, result).await.map_err(|error| error.problem())?;
     Ok(Answer::Result(Box::new(details)))
 }

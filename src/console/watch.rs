@@ -123,6 +123,7 @@ pub(crate) async fn results(
 ) {
     let mut following = ops::results::follow(&run.uid);
     let mut known: Option<RunResults> = None;
+    let mut following = ops::results::follow(&run.uid);
     let mut pause = OFTEN;
     // Asked once more after the end: what was recorded last is there then. A pod that was killed never closes its playbook.
     let mut last_looks = LAST_LOOKS;
