@@ -121,7 +121,6 @@ pub(crate) async fn results(
     mut over: watch::Receiver<bool>,
     tell: mpsc::Sender<Msg>,
 ) {
-    let mut following = ops::results::follow(&run.uid);
     let mut known: Option<RunResults> = None;
     let mut following = ops::results::follow(&run.uid);
     let mut pause = OFTEN;
