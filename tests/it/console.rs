@@ -457,7 +457,8 @@ impl Near {
         let proxy = Proxy::start(port).await;
         let far = Far::at(&format!("http://127.0.0.1:{}", proxy.port()));
         let logs = far.path().join("logs");
-        let api = Api::open(Options::new(logs, include_str!("../data/ca.pem"), "https://127.0.0.1:1")).unwrap();
+        let api =
+            Api::open(Options::new(logs, include_str!("../data/ca.pem"), "https://127.0.0.1:1")).unwrap();
         tokio::spawn(api.run(listener, end.clone()));
         // We go straight to the server: what the proxy does is the console's trouble.
         let settings = far.settings();

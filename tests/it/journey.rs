@@ -133,7 +133,7 @@ pub(crate) fn wait_until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T
 /// The counts of Ansible's own recap in a log.
 fn recap(log: &str) -> BTreeMap<String, u64> {
     let (_, counts) =
-        log.lines().filter_map(hostwright::domain::parse_recap).last().expect("no recap in the log");
+        log.lines().filter_map(hostwright::domain::parse_recap).next_back().expect("no recap in the log");
     serde_json::from_value(serde_json::to_value(counts).unwrap()).unwrap()
 }
 
