@@ -5,6 +5,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::disallowed_methods,
+    clippy::large_futures,
     clippy::indexing_slicing,
     clippy::string_slice
 )]
