@@ -40,6 +40,7 @@ fn run(n: usize, phase: Phase) -> Run {
         decision: None,
         delivered: None,
         outcome: None,
+        stop: None,
         retry: None,
         check: None,
         playbooks: Vec::new(),

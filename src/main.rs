@@ -422,7 +422,7 @@ async fn boot(global: &Global, name: Option<String>) -> Result<ExitCode> {
     telemetry::init_stderr(false, Level::WARN)?;
     let global = Global { environment: Some("play".to_owned()), ..global.clone() };
     let settings = load(&global)?.settings(None)?;
-    settings.permit()?;
+    let permit = settings.permit()?;
     let hook = backend::hook::Hook::new(&settings)?;
     let host = match name {
         Some(name) => ops::machine::full_name(&name)?,
@@ -431,7 +431,7 @@ async fn boot(global: &Global, name: Option<String>) -> Result<ExitCode> {
                 .await?
         }
     };
-    let answer = ops::machine::boot(&hook, &host, &ops::machine::boot_id()).await?;
+    let answer = ops::machine::boot(&hook, &permit, &host, &ops::machine::boot_id()).await?;
     cli::say(&format!("{}: {}, run {}", answer.host, answer.phase, answer.run))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -46,6 +46,7 @@ pub(crate) fn run(host: &str, phase: Phase) -> Run {
         decision: None,
         delivered: None,
         outcome: None,
+        stop: None,
         retry: None,
         check: None,
         playbooks: Vec::new(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Secret, Settings};
+use crate::config::{Permit, Secret, Settings};
 use crate::domain::{Problem, ProblemKind};
 
 const LIMIT: Duration = Duration::from_secs(15);
@@ -60,6 +60,8 @@ impl HookError {
             Self::Settings(_) => ProblemKind::Invalid,
             Self::Unreachable { .. } => ProblemKind::Unreachable,
             Self::Refused { status: 401 | 403, .. } => ProblemKind::Forbidden,
+            Self::Refused { status: 429 | 503, .. } => ProblemKind::Unreachable,
+            Self::Refused { status: 400..=499, .. } => ProblemKind::Invalid,
             Self::Refused { .. } => ProblemKind::Failed,
         };
         Problem::new("hook", kind, self.to_string())
@@ -101,7 +103,7 @@ impl Hook {
     ///
     /// # Errors
     /// When the hook does not answer or refuses.
-    pub async fn online(&self, body: &serde_json::Value) -> Result<Answer, HookError> {
+    pub async fn online(&self, _: &Permit, body: &serde_json::Value) -> Result<Answer, HookError> {
         let mut request = self.client.post(&self.url).json(body);
         if let Some(token) = &self.token {
             request = request.bearer_auth(token.reveal());

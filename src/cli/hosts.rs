@@ -112,6 +112,9 @@ pub struct Approve {
     /// Only tasks with this tag; may be repeated
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
+    /// An Ansible limit
+    #[arg(long)]
+    limit: Option<String>,
     /// An extra variable; the value is JSON when it can be read as such; may be repeated
     #[arg(long = "var", value_name = "NAME=VALUE")]
     variables: Vec<String>,
@@ -225,6 +228,7 @@ pub(super) fn table_of(details: &RunDetails) -> Table {
         "decision",
         or_empty(run.decision.as_ref().map(|d| format!("{} by {} at {}", d.verdict.as_str(), d.by, d.at))),
     );
+    pair("stopped", or_empty(run.stop.as_ref().map(|s| format!("by {} at {}", s.by, s.at))));
     pair("playbook", or_empty(parameters.as_ref().map(|p| p.playbook.clone())));
     pair("delivered", or_empty(run.delivered.map(|t| t.to_string())));
     pair("started", or_empty(run.started.map(|t| t.to_string())));
@@ -235,7 +239,7 @@ pub(super) fn table_of(details: &RunDetails) -> Table {
 
 /// Calls the hook; needs no cluster.
 pub(super) async fn announce(settings: &Settings, output: Output, args: Announce) -> Result<(), Failure> {
-    settings.permit().map_err(OpError::from)?;
+    let permit = settings.permit().map_err(OpError::from)?;
     let hook = Hook::new(settings).map_err(|e| Failure::from(e.problem()))?;
     let keys = match &args.keys {
         None => String::new(),
@@ -260,7 +264,7 @@ pub(super) async fn announce(settings: &Settings, output: Output, args: Announce
                 fields.insert(name.to_owned(), Value::String(value.clone()));
             }
         }
-        match hook.online(&body).await {
+        match hook.online(&permit, &body).await {
             Ok(answer) => answers.push(answer),
             Err(error) => {
                 super::fail(&format!("{host}: {error}"));
@@ -288,6 +292,7 @@ async fn approve(context: &Context<'_>, args: Approve) -> Result<(), Failure> {
         branch: args.branch,
         groups: (!args.groups.is_empty()).then_some(args.groups),
         tags: args.tags,
+        limit: args.limit,
         variables: variables(&args.variables)?,
     };
     let by = operator(context).await;
@@ -325,7 +330,7 @@ async fn mark(context: &Context<'_>, hosts: Vec<HostName>, wish: Wish, wait: boo
     let mark = async |host: &HostName| {
         let kube = &context.kube;
         let details = ops::runs::of_host(kube, host).await?;
-        let marked = ops::marks::mark(kube, &permit, wish, &details.run.name, &details.run.uid, &by).await?;
+        let marked = ops::marks::mark(kube, &permit, wish, &Seen::from(&details.run), &by).await?;
         if !wait {
             return Ok(marked.run);
         }

@@ -52,6 +52,7 @@ pub struct Failure {
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         let code = match problem.kind {
+            ProblemKind::Invalid => 2,
             ProblemKind::NotFound => 3,
             ProblemKind::Conflict | ProblemKind::Refused => 4,
             _ => 1,

@@ -190,8 +190,9 @@ async fn carry_out(outside: Outside, effect: Effect) -> Done {
             approve(&outside, run, digest, &changes).await
         }
         Effect::Reject { run, digest, .. } => reject(&outside, run, digest).await,
-        Effect::Check { run, .. } => mark(&outside, &run, Wish::Check, "asked for a check of").await,
-        Effect::Retry { run, .. } => mark(&outside, &run, Wish::Retry, "asked for another run of").await,
+        Effect::Check { run, digest, .. } => mark(&outside, run, digest, Wish::Check).await,
+        // What a finished run was made of does not change any more.
+        Effect::Retry { run, .. } => mark(&outside, run, String::new(), Wish::Retry).await,
         Effect::Stop { run, .. } => stop(&outside, &run).await,
         Effect::OpenRun { run, .. } => open(&outside, &run).await,
         Effect::FetchResult { result, .. } => fetch(&outside, result).await,
@@ -211,6 +212,7 @@ fn changes(chosen: crate::domain::Parameters) -> Changes {
         branch: chosen.branch,
         groups: Some(chosen.groups),
         tags: chosen.tags,
+        limit: chosen.limit,
         variables: chosen.variables,
     }
 }
@@ -242,14 +244,18 @@ async fn reject(outside: &Outside, run: RunRef, digest: String) -> Done {
         .map_err(|error| error.problem(&host))
 }
 
-async fn mark(outside: &Outside, run: &RunRef, wish: Wish, done: &str) -> Done {
+async fn mark(outside: &Outside, run: RunRef, digest: String, wish: Wish) -> Done {
     let host = run.host.to_string();
     let permit = outside.permit(&host)?;
     let kube = outside.kube().await?;
     let by = outside.operator(&kube).await;
-    marks::mark(&kube, &permit, wish, &run.name, &run.uid, &by)
+    let done = match wish {
+        Wish::Check => format!("asked for a check of {host}"),
+        Wish::Retry => format!("asked for another run of {host}"),
+    };
+    marks::mark(&kube, &permit, wish, &seen(run, digest), &by)
         .await
-        .map(|_| Answer::Done(format!("{done} {host}")))
+        .map(|_| Answer::Done(done))
         .map_err(|error| error.problem(&host))
 }
 
@@ -265,11 +271,11 @@ async fn stop(outside: &Outside, run: &RunRef) -> Done {
 
 async fn boot(outside: &Outside) -> Done {
     const SUBJECT: &str = "machine";
-    outside.permit(SUBJECT)?;
+    let permit = outside.permit(SUBJECT)?;
     let hook = outside.hook()?;
     let kube = outside.kube().await?;
     let host = machine::unused_name(&kube).await.map_err(|error| error.problem(SUBJECT))?;
-    machine::boot(&hook, &host, &machine::boot_id())
+    machine::boot(&hook, &permit, &host, &machine::boot_id())
         .await
         .map_err(|error| error.problem(host.to_string()))?;
     Ok(Answer::Done(format!("{host} boots")))

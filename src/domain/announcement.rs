@@ -89,12 +89,14 @@ impl RawAnnouncement {
             }
         }
         let address = self.address.filter(|a| !a.is_empty()).map(|a| check_address(&a)).transpose()?;
+        let branch = self.branch.filter(|b| !b.is_empty());
+        branch.as_deref().map(check_branch).transpose()?;
         Ok(Announcement {
             host,
             keys,
             boot: self.boot.filter(|b| !b.is_empty()).map(check_boot).transpose()?,
             address,
-            branch: self.branch.filter(|b| !b.is_empty()).map(check_branch).transpose()?,
+            branch,
             groups,
             facts: self.facts,
         })
@@ -125,7 +127,7 @@ fn field(field: &'static str, reason: impl std::fmt::Display) -> FieldError {
     FieldError { field, reason: reason.to_string() }
 }
 
-fn check_group(name: &str) -> Result<(), FieldError> {
+pub(super) fn check_group(name: &str) -> Result<(), FieldError> {
     let mut bytes = name.bytes();
     let first = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
     if !first || name.len() > 63 || !bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_') {
@@ -157,7 +159,7 @@ fn check_boot(text: String) -> Result<String, FieldError> {
 }
 
 /// A branch name that is safe as an argument of git and legal for it (git-check-ref-format), at most 100 characters.
-fn check_branch(text: String) -> Result<String, FieldError> {
+pub(super) fn check_branch(text: &str) -> Result<(), FieldError> {
     let legal = text.len() <= 100
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._/-".contains(&b))
         && !text.starts_with(['-', '/', '.'])
@@ -166,7 +168,7 @@ fn check_branch(text: String) -> Result<String, FieldError> {
         && !text.contains("//")
         && !text.contains("/.")
         && !text.split('/').any(|part| part.ends_with(".lock"));
-    if legal { Ok(text) } else { Err(field("branch", "is not a plain branch name")) }
+    if legal { Ok(()) } else { Err(field("branch", "is not a plain branch name")) }
 }
 
 fn sort_keys(value: &mut Value) {

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::announcement::{check_branch, check_group};
+
 /// Yes or no.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -62,6 +64,57 @@ pub struct Parameters {
     pub check: bool,
 }
 
+/// Ansible's own variables that an approval may set. The others tell Ansible how to reach a host, and with them whoever may
+/// approve could run programs in the pod, under its account.
+const ALLOWED: [&str; 2] = ["ansible_user", "ansible_port"];
+
+impl Parameters {
+    /// Checks what a person or a program wrote into them.
+    ///
+    /// # Errors
+    /// What is wrong, as a sentence.
+    pub fn check(&self) -> Result<(), String> {
+        self.groups.iter().try_for_each(|name| check_group(name)).map_err(|e| e.to_string())?;
+        if let Some(branch) = &self.branch {
+            check_branch(branch).map_err(|e| e.to_string())?;
+        }
+        let outside = self.playbook.starts_with('/') || self.playbook.split('/').any(|part| part == "..");
+        if outside || self.playbook.is_empty() || self.playbook.starts_with('-') {
+            return Err(format!("playbook {:?} is no path inside the policy", self.playbook));
+        }
+        self.variables.keys().try_for_each(|name| check_variable(name))?;
+        let limit = self.limit.as_deref().unwrap_or_default();
+        if limit.split([',', ':']).any(|part| part.trim_start_matches(['&', '!', ' ']).starts_with('@')) {
+            return Err(format!("the limit {limit:?} names a file"));
+        }
+        Ok(())
+    }
+}
+
+fn check_variable(name: &str) -> Result<(), String> {
+    let mut letters = name.bytes();
+    let start = letters.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+    if !start || !letters.all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        return Err(format!("{name:?} is no name of a variable"));
+    }
+    let reserved = name.starts_with("ansible_") || name.starts_with("hostwright_");
+    if reserved && !ALLOWED.contains(&name) {
+        return Err(format!(
+            "variable {name} cannot be set at the approval: it belongs in the policy, or in the environment's policy.variables"
+        ));
+    }
+    Ok(())
+}
+
+/// The end of a run by an operator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stop {
+    /// The operator.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+}
+
 /// A wish that an operator left on a run and that the server turns into a new one: retry or check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
@@ -69,7 +122,47 @@ pub struct Mark {
     pub by: String,
     /// When.
     pub at: Timestamp,
+    /// The announcement that the operator looked at.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub digest: String,
     /// The run that the server made of it; absent while the mark waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered: Option<String>,
+}
+
+impl Mark {
+    /// Whether the server has still to answer it.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.answered.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_could_never_be_applied_is_refused() {
+        let good = Parameters { playbook: "plays/site.yml".into(), ..Parameters::default() };
+        assert_eq!(good.check(), Ok(()));
+        for wrong in [
+            Parameters { playbook: "../x.yml".into(), ..good.clone() },
+            Parameters { playbook: "/etc/x.yml".into(), ..good.clone() },
+            Parameters { playbook: String::new(), ..good.clone() },
+            Parameters { groups: vec!["a b".into()], ..good.clone() },
+            Parameters { branch: Some("--x".into()), ..good.clone() },
+            Parameters { limit: Some("web,@/etc/passwd".into()), ..good.clone() },
+            Parameters { variables: BTreeMap::from([("a-b".into(), json!(1))]), ..good.clone() },
+            Parameters {
+                variables: BTreeMap::from([("ansible_connection".into(), json!("local"))]),
+                ..good.clone()
+            },
+        ] {
+            assert!(wrong.check().is_err(), "{wrong:?}");
+        }
+        let user = BTreeMap::from([("ansible_user".into(), json!("admin"))]);
+        assert_eq!(Parameters { variables: user, ..good }.check(), Ok(()));
+    }
 }

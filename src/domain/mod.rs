@@ -16,7 +16,7 @@ pub mod text;
 mod token;
 
 pub use announcement::{ANNOUNCEMENT_LIMIT, Announcement, FieldError, RawAnnouncement};
-pub use decision::{Decision, Mark, Parameters, Verdict};
+pub use decision::{Decision, Mark, Parameters, Stop, Verdict};
 pub use host::{HostName, HostNameError};
 pub use key::{KeyError, SshKey};
 pub use message::{Message, MessageError};

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::run::Held;
 use super::{
     Announcement, Decision, HostName, JobState, Kind, Mark, Outcome, Parameters, Phase, Run, RunDetails,
-    Verdict,
+    Stop, Verdict,
 };
 
 /// Label: who made the Job. Its value is [`MANAGER`].
@@ -31,6 +31,10 @@ pub const ANNOUNCEMENT: &str = "hostwright.dev/announcement";
 pub const DIGEST: &str = "hostwright.dev/digest";
 /// Annotation: when the host last called.
 pub const SEEN: &str = "hostwright.dev/last-seen";
+/// Annotation: the boot that the host last called from, when that is not the announced one any more.
+pub const BOOT: &str = "hostwright.dev/boot";
+/// Annotation: a [`Stop`], who ended the run and when.
+pub const STOP: &str = "hostwright.dev/stop";
 /// Annotation: `approved` or `rejected`.
 pub const DECISION: &str = "hostwright.dev/decision";
 /// Annotation: who decided.
@@ -135,7 +139,7 @@ impl JobRecord<'_> {
             started: self.started,
             finished: self.finished,
             digest: announcement.digest(),
-            boot: announcement.boot.clone(),
+            boot: self.text(BOOT).map(str::to_owned).or_else(|| announcement.boot.clone()),
             address: announcement.address,
             branch,
             groups,
@@ -143,6 +147,7 @@ impl JobRecord<'_> {
             decision: self.decision()?,
             delivered: self.time(DELIVERED)?,
             outcome,
+            stop: self.json::<Stop>(STOP)?,
             retry: self.json::<Mark>(RETRY)?,
             check: self.json::<Mark>(CHECK)?,
             playbooks: self.playbooks(),

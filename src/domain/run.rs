@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Announcement, Decision, HostName, Mark, Outcome, Parameters, Verdict};
+use super::{Announcement, Decision, HostName, Mark, Outcome, Parameters, Stop, Verdict};
 
 /// What a run is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -199,6 +199,9 @@ pub struct Run {
     pub delivered: Option<Timestamp>,
     /// How it ended, once `provision` said so.
     pub outcome: Option<Outcome>,
+    /// Who stopped it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Stop>,
     /// An operator wants it retried.
     pub retry: Option<Mark>,
     /// An operator wants it checked first.

@@ -2,8 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{OpError, TRIES};
-use crate::backend::kube::{JobTemplate, Kube, KubeErrorKind, NewRun};
+use super::{OpError, until_unchanged};
+use crate::backend::kube::{JobTemplate, Kube, NewRun};
 use crate::config::Permit;
 use crate::domain::{Announcement, Kind, Phase, Run, RunDetails};
 
@@ -33,14 +33,14 @@ pub async fn announce(
     queue: bool,
 ) -> Result<Announced, OpError> {
     let host = &announcement.host;
-    for _ in 0..TRIES {
+    until_unchanged(&format!("record the announcement of {host}"), || async {
         let now = Timestamp::now();
         let runs = kube.run_details(Some(host)).await?;
         let newest = runs.into_iter().filter(|d| d.run.kind == Kind::Provision).max_by_key(|d| d.run.number);
-        let done = match &newest {
+        match &newest {
             Some(details) if !details.run.is_over() => note(kube, permit, details, announcement, now).await,
             Some(details) if announcement.boot.is_some() && details.run.boot == announcement.boot => {
-                return Ok(Announced { run: details.run.clone(), created: false });
+                Ok(Announced { run: details.run.clone(), created: false })
             }
             _ => {
                 let number = newest.map_or(0, |d| d.run.number) + 1;
@@ -53,20 +53,16 @@ pub async fn announce(
                     answers: None,
                     queue,
                 };
-                let created = kube.create_run(permit, template, &new).await;
-                created.map(|details| Announced { run: details.run, created: true }).map_err(OpError::from)
+                let created = kube.create_run(permit, template, &new).await?;
+                Ok(Announced { run: created.run, created: true })
             }
-        };
-        match done {
-            Err(error)
-                if error.is_kube(KubeErrorKind::AlreadyExists) || error.is_kube(KubeErrorKind::Conflict) => {}
-            other => return other,
         }
-    }
-    Err(OpError::Contended(format!("record the announcement of {host}")))
+    })
+    .await
 }
 
-/// Notes a further call of a host whose run goes on. While it is pending the announcement is replaced; later only the time.
+/// Notes a further call of a host whose run goes on. While it is pending the announcement is replaced; later only the time, and
+/// the boot: a host that its own run reboots has been answered when it calls again.
 async fn note(
     kube: &Kube,
     permit: &Permit,
@@ -75,11 +71,12 @@ async fn note(
     now: Timestamp,
 ) -> Result<Announced, OpError> {
     let run = &details.run;
-    let changed = run.phase == Phase::Pending && details.announcement != *announcement;
-    let run = if changed {
+    let pending = run.phase == Phase::Pending;
+    let rebooted = announcement.boot.is_some() && announcement.boot != run.boot;
+    let run = if pending && details.announcement != *announcement {
         kube.replace_announcement(permit, run, announcement, now).await?.run
-    } else if now.duration_since(run.seen) >= SEEN_EVERY {
-        kube.set_seen(permit, run, now).await?.run
+    } else if pending || rebooted || now.duration_since(run.seen) >= SEEN_EVERY {
+        kube.set_seen(permit, run, now, announcement.boot.as_deref()).await?.run
     } else {
         run.clone()
     };

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 
-use super::{OpError, TRIES};
+use super::{OpError, until_unchanged};
 use crate::backend::kube::{Kube, KubeErrorKind};
 use crate::config::{Environment, Permit};
-use crate::domain::{Announcement, Decision, Parameters, Phase, Run, RunDetails, Verdict};
+use crate::domain::{Announcement, Decision, Message, Parameters, Phase, Run, RunDetails, Stop, Verdict};
 
 /// What the operator was looking at: a decision holds for nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Seen {
     pub name: String,
     /// Its UID.
     pub uid: String,
-    /// The announcement's digest.
+    /// The announcement's digest; empty where it cannot change any more.
     pub digest: String,
 }
 
@@ -35,6 +35,8 @@ pub struct Changes {
     pub groups: Option<Vec<String>>,
     /// Only these tags.
     pub tags: Vec<String>,
+    /// An Ansible limit.
+    pub limit: Option<String>,
     /// Extra variables.
     pub variables: std::collections::BTreeMap<String, serde_json::Value>,
 }
@@ -48,7 +50,7 @@ pub fn parameters(environment: &Environment, announcement: &Announcement, change
         branch: branch.or_else(|| environment.policy.branch.clone()),
         groups: changes.groups.clone().unwrap_or_else(|| announcement.groups.clone()),
         tags: changes.tags.clone(),
-        limit: None,
+        limit: changes.limit.clone(),
         variables: changes.variables.clone(),
         check: false,
     }
@@ -66,25 +68,30 @@ pub async fn approve(
     changes: &Changes,
     by: &str,
 ) -> Result<RunDetails, OpError> {
-    for _ in 0..TRIES {
+    let approved = until_unchanged(&format!("approve {}", seen.name), || async {
         let details = open(kube, seen).await?;
         if details.run.digest != seen.digest {
             return Err(OpError::Changed(details.run.host));
         }
         let decision = Decision { verdict: Verdict::Approved, by: by.to_owned(), at: Timestamp::now() };
         let parameters = parameters(environment, &details.announcement, changes);
-        let queue = environment.amqp.is_some();
-        match kube.approve_run(permit, &details, &decision, &parameters, queue).await {
-            Err(error) if error.kind == KubeErrorKind::Conflict => {}
-            Err(error) => return Err(error.into()),
-            Ok(approved) => {
-                kube.tell(permit, &approved.run, "Approved", &format!("approved by {by}"), by, decision.at)
-                    .await;
-                return Ok(approved);
-            }
-        }
-    }
-    Err(OpError::Contended(format!("approve {}", seen.name)))
+        can_be_applied(&details, &parameters)?;
+        Ok(kube.approve_run(permit, &details, &decision, &parameters).await?)
+    })
+    .await?;
+    kube.tell(permit, &approved.run, "Approved", &format!("approved by {by}"), by, Timestamp::now()).await;
+    Ok(approved)
+}
+
+/// What could never be applied is refused before the approval, which cannot be taken back.
+fn can_be_applied(details: &RunDetails, parameters: &Parameters) -> Result<(), OpError> {
+    let wrong = |what: &dyn std::fmt::Display| {
+        OpError::Invalid(format!("cannot approve {}: {what}", details.run.host))
+    };
+    parameters.check().map_err(|what| wrong(&what))?;
+    let RunDetails { run, announcement, .. } = details;
+    let message = Message::new(run.uid.clone(), run.name.clone(), announcement.clone(), parameters.clone());
+    message.to_bytes().map(drop).map_err(|error| wrong(&error))
 }
 
 /// Rejects a pending run: it never starts.
@@ -92,20 +99,14 @@ pub async fn approve(
 /// # Errors
 /// When somebody decided before, or the API server refuses.
 pub async fn reject(kube: &Kube, permit: &Permit, seen: &Seen, by: &str) -> Result<RunDetails, OpError> {
-    for _ in 0..TRIES {
+    let rejected = until_unchanged(&format!("reject {}", seen.name), || async {
         let details = open(kube, seen).await?;
         let decision = Decision { verdict: Verdict::Rejected, by: by.to_owned(), at: Timestamp::now() };
-        match kube.reject_run(permit, &details.run, &decision).await {
-            Err(error) if error.kind == KubeErrorKind::Conflict => {}
-            Err(error) => return Err(error.into()),
-            Ok(rejected) => {
-                kube.tell(permit, &rejected.run, "Rejected", &format!("rejected by {by}"), by, decision.at)
-                    .await;
-                return Ok(rejected);
-            }
-        }
-    }
-    Err(OpError::Contended(format!("reject {}", seen.name)))
+        Ok(kube.reject_run(permit, &details.run, &decision).await?)
+    })
+    .await?;
+    kube.tell(permit, &rejected.run, "Rejected", &format!("rejected by {by}"), by, Timestamp::now()).await;
+    Ok(rejected)
 }
 
 /// Stops a run that was approved and has not ended: its pod is ended, and nothing more happens to it.
@@ -119,23 +120,18 @@ pub async fn stop(
     uid: &str,
     by: &str,
 ) -> Result<RunDetails, OpError> {
-    for _ in 0..TRIES {
+    let stopped = until_unchanged(&format!("stop {name}"), || async {
         let details = current(kube, name, uid).await?;
         let phase = details.run.phase;
         if !matches!(phase, Phase::Queued | Phase::Running) {
             return Err(OpError::Phase { deed: "stop", run: name.to_owned(), phase });
         }
-        match kube.stop_run(permit, &details.run).await {
-            Err(error) if error.kind == KubeErrorKind::Conflict => {}
-            Err(error) => return Err(error.into()),
-            Ok(stopped) => {
-                let note = format!("stopped by {by}");
-                kube.tell(permit, &stopped.run, "Stopped", &note, by, Timestamp::now()).await;
-                return Ok(stopped);
-            }
-        }
-    }
-    Err(OpError::Contended(format!("stop {name}")))
+        let stop = Stop { by: by.to_owned(), at: Timestamp::now() };
+        Ok(kube.stop_run(permit, &details.run, &stop).await?)
+    })
+    .await?;
+    kube.tell(permit, &stopped.run, "Stopped", &format!("stopped by {by}"), by, Timestamp::now()).await;
+    Ok(stopped)
 }
 
 /// The run as it is now, provided that it still waits for a decision.

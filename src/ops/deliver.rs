@@ -54,6 +54,6 @@ pub async fn clean_up(
     if let Some(broker) = broker {
         broker.delete_queue(permit, &run.uid).await?;
     }
-    kube.release_run(permit, &run.name).await?;
+    kube.release_run(permit, &run.name, &run.uid).await?;
     Ok(())
 }

@@ -100,8 +100,8 @@ impl OpError {
             Self::NotFound(_) => ProblemKind::NotFound,
             Self::Decided { .. } | Self::Changed(_) | Self::Contended(_) => ProblemKind::Conflict,
             Self::Phase { .. } | Self::Asked { .. } => ProblemKind::Refused,
-            Self::Targets { .. } | Self::Invalid(_) => ProblemKind::Invalid,
-            Self::Missing(_) => ProblemKind::Failed,
+            Self::Invalid(_) => ProblemKind::Invalid,
+            Self::Targets { .. } | Self::Missing(_) => ProblemKind::Failed,
         };
         Problem::new(subject, kind, self.to_string())
     }

@@ -145,7 +145,8 @@ impl Reader {
             match ended {
                 Ok(()) if !self.follow || self.finished(&pod.name).await => return Ok(()),
                 Ok(()) => self.sleep(LOOK_EVERY).await?,
-                Err(error) if error.kind == KubeErrorKind::NotFound || !self.follow => return Ok(()),
+                Err(error) if error.kind == KubeErrorKind::NotFound => return Ok(()),
+                Err(error) if !self.follow => return self.say(LogEvent::Failed(error, Duration::ZERO)).await,
                 Err(error) => self.fail(error, &mut delay).await?,
             }
         }

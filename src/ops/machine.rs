@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use super::OpError;
 use crate::backend::hook::{Answer, Hook};
 use crate::backend::kube::Kube;
+use crate::config::Permit;
 use crate::domain::HostName;
 
 /// The domain of the playground's machines; RFC 2606 keeps `.test` for such things.
@@ -55,7 +56,7 @@ pub async fn unused_name(kube: &Kube) -> Result<HostName, OpError> {
 ///
 /// # Errors
 /// When the hook does not take the announcement.
-pub async fn boot(hook: &Hook, host: &HostName, boot: &str) -> Result<Answer, OpError> {
+pub async fn boot(hook: &Hook, permit: &Permit, host: &HostName, boot: &str) -> Result<Answer, OpError> {
     let seed: [u8; 32] = Sha256::digest(host.as_str().as_bytes()).into();
     let [a, b, c, ..] = seed;
     let key = ssh_key::PublicKey::from(ssh_key::public::Ed25519PublicKey(seed));
@@ -67,7 +68,7 @@ pub async fn boot(hook: &Hook, host: &HostName, boot: &str) -> Result<Answer, Op
         "groups": groups(host),
         "facts": {"os": "debian 13", "cores": 2 << (c % 4), "memory_mb": 4096 << (c % 3)},
     });
-    Ok(hook.online(&body).await?)
+    Ok(hook.online(permit, &body).await?)
 }
 
 /// An id for a new boot.

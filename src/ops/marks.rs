@@ -6,9 +6,9 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use jiff::Timestamp;
 
-use super::decide::{Changes, current, parameters};
-use super::{OpError, TRIES};
-use crate::backend::kube::{JobTemplate, Kube, KubeErrorKind, NewRun, RunsEvent};
+use super::decide::{Changes, Seen, current, parameters};
+use super::{OpError, until_unchanged};
+use crate::backend::kube::{JobTemplate, Kube, NewRun, RunsEvent};
 use crate::config::{Environment, Permit};
 use crate::domain::record::{self, answer_id};
 use crate::domain::{Decision, Kind, Mark, Phase, Run, RunDetails, Verdict};
@@ -50,6 +50,16 @@ impl Wish {
         }
     }
 
+    /// Whether a run may be marked so.
+    #[must_use]
+    pub fn possible(self, run: &Run) -> bool {
+        let provision = run.kind == Kind::Provision && !run.deleting;
+        match self {
+            Self::Retry => provision && run.phase.finished(),
+            Self::Check => provision,
+        }
+    }
+
     /// The run's mark of this kind.
     #[must_use]
     pub fn mark(self, run: &Run) -> Option<&Mark> {
@@ -60,39 +70,35 @@ impl Wish {
     }
 }
 
-/// Leaves a mark.
+/// Leaves a mark on the run that was looked at.
 ///
 /// # Errors
-/// When the run does not allow it, somebody asked before, or the API server refuses.
+/// When the run does not allow it, its announcement has changed, somebody asked before, or the API server refuses.
 pub async fn mark(
     kube: &Kube,
     permit: &Permit,
     wish: Wish,
-    name: &str,
-    uid: &str,
+    seen: &Seen,
     by: &str,
 ) -> Result<RunDetails, OpError> {
-    for _ in 0..TRIES {
-        let details = current(kube, name, uid).await?;
+    let name = &seen.name;
+    until_unchanged(&format!("mark {name}"), || async {
+        let details = current(kube, name, &seen.uid).await?;
         let run = &details.run;
-        if let Some(Mark { by, at, answered: None }) = wish.mark(run) {
-            return Err(OpError::Asked { deed: wish.word(), run: name.to_owned(), by: by.clone(), at: *at });
+        if let Some(Mark { by, at, answered: None, .. }) = wish.mark(run) {
+            return Err(OpError::Asked { deed: wish.word(), run: name.clone(), by: by.clone(), at: *at });
         }
-        let possible = match wish {
-            Wish::Retry => run.phase.finished() && !run.deleting && run.kind == Kind::Provision,
-            Wish::Check => !run.deleting && run.kind == Kind::Provision,
-        };
-        if !possible {
-            return Err(OpError::Phase { deed: wish.word(), run: name.to_owned(), phase: run.phase });
+        if !wish.possible(run) {
+            return Err(OpError::Phase { deed: wish.word(), run: name.clone(), phase: run.phase });
         }
-        let mark = Mark { by: by.to_owned(), at: Timestamp::now(), answered: None };
-        match kube.mark_run(permit, run, wish.key(), &mark).await {
-            Err(error) if error.kind == KubeErrorKind::Conflict => {}
-            Err(error) => return Err(error.into()),
-            Ok(details) => return Ok(details),
+        if !seen.digest.is_empty() && run.digest != seen.digest {
+            return Err(OpError::Changed(run.host.clone()));
         }
-    }
-    Err(OpError::Contended(format!("mark {name}")))
+        let mark =
+            Mark { by: by.to_owned(), at: Timestamp::now(), digest: seen.digest.clone(), answered: None };
+        Ok(kube.mark_run(permit, run, wish.key(), &mark).await?)
+    })
+    .await
 }
 
 /// Turns a run's waiting marks into new Jobs; what the server does on every change. Doing it twice makes one Job: the new run
@@ -109,8 +115,9 @@ pub async fn answer(
 ) -> Result<Vec<Run>, OpError> {
     let mut made = Vec::new();
     for wish in Wish::ALL {
-        if wish.mark(run).is_some_and(|mark| mark.answered.is_none()) && !run.deleting {
-            made.extend(answer_one(kube, permit, environment, template, wish, run).await?);
+        if wish.mark(run).is_some_and(Mark::waits) && !run.deleting {
+            let server = Server { kube, permit, environment, template };
+            made.extend(server.answer(wish, run).await?);
         }
     }
     Ok(made)
@@ -144,81 +151,68 @@ pub async fn answered(kube: &Kube, wish: Wish, run: &Run) -> Result<Run, OpError
     }
 }
 
-async fn answer_one(
-    kube: &Kube,
-    permit: &Permit,
-    environment: &Environment,
-    template: &JobTemplate,
-    wish: Wish,
-    run: &Run,
-) -> Result<Option<Run>, OpError> {
-    for _ in 0..TRIES {
-        let details = match current(kube, &run.name, &run.uid).await {
-            Err(OpError::NotFound(_)) => return Ok(None),
-            other => other?,
-        };
-        let Some(mark) = wish.mark(&details.run).filter(|m| m.answered.is_none()).cloned() else {
-            return Ok(None);
-        };
-        let answers = answer_id(&run.uid, wish.key(), &mark);
-        let siblings = kube.runs(Some(&run.host)).await?;
-        let answer = siblings.iter().find(|r| r.answers.as_ref() == Some(&answers)).cloned();
-        // A host that called again meanwhile has a newer run: that one is the answer to a retry.
-        let newer = (wish == Wish::Retry)
-            .then(|| {
-                siblings.iter().find(|r| r.kind == Kind::Provision && r.number > run.number && !r.is_over())
-            })
-            .flatten();
-        let made = match answer.or_else(|| newer.cloned()) {
-            Some(run) => run,
-            None => {
-                match create(kube, permit, environment, template, wish, &details, &mark, &siblings, answers)
-                    .await
-                {
-                    Err(error) if error.is_kube(KubeErrorKind::AlreadyExists) => continue,
-                    other => other?,
-                }
-            }
-        };
-        let answered = Mark { answered: Some(made.name.clone()), ..mark };
-        match kube.mark_run(permit, &details.run, wish.key(), &answered).await {
-            Err(error) if error.kind == KubeErrorKind::Conflict => {}
-            Err(error) => return Err(error.into()),
-            Ok(_) => return Ok(Some(made)),
-        }
-    }
-    Err(OpError::Contended(format!("answer the mark on {}", run.name)))
+/// What the server answers marks with.
+struct Server<'a> {
+    kube: &'a Kube,
+    permit: &'a Permit,
+    environment: &'a Environment,
+    template: &'a JobTemplate,
 }
 
-#[allow(clippy::too_many_arguments)]
-async fn create(
-    kube: &Kube,
-    permit: &Permit,
-    environment: &Environment,
-    template: &JobTemplate,
-    wish: Wish,
-    details: &RunDetails,
-    mark: &Mark,
-    siblings: &[Run],
-    answers: String,
-) -> Result<Run, OpError> {
-    let kind = wish.kind();
-    let number = siblings.iter().filter(|r| r.kind == kind).map(|r| r.number).max().unwrap_or(0) + 1;
-    let mut parameters = details
-        .parameters
-        .clone()
-        .unwrap_or_else(|| parameters(environment, &details.announcement, &Changes::default()));
-    parameters.check = wish == Wish::Check;
-    let decision = Decision { verdict: Verdict::Approved, by: mark.by.clone(), at: Timestamp::now() };
-    let undo = wish == Wish::Retry && details.run.phase == Phase::Rejected;
-    let new = NewRun {
-        kind,
-        number,
-        announcement: &details.announcement,
-        seen: details.run.seen,
-        decided: (!undo).then_some((&decision, &parameters)),
-        answers: Some(answers),
-        queue: environment.amqp.is_some(),
-    };
-    Ok(kube.create_run(permit, template, &new).await?.run)
+impl Server<'_> {
+    async fn answer(&self, wish: Wish, run: &Run) -> Result<Option<Run>, OpError> {
+        until_unchanged(&format!("answer the mark on {}", run.name), || async {
+            let details = match current(self.kube, &run.name, &run.uid).await {
+                Err(OpError::NotFound(_)) => return Ok(None),
+                other => other?,
+            };
+            let Some(mark) = wish.mark(&details.run).filter(|mark| mark.waits()).cloned() else {
+                return Ok(None);
+            };
+            let made = if mark.digest.is_empty() || mark.digest == details.run.digest {
+                Some(self.made_of(wish, &details, &mark).await?)
+            } else {
+                // The host said something else after the operator looked: nobody asked for that.
+                tracing::warn!(run = run.name, "a mark was dropped: the announcement has changed since");
+                None
+            };
+            let answered = made.as_ref().map_or_else(|| "dropped".to_owned(), |made| made.name.clone());
+            let mark = Mark { answered: Some(answered), ..mark };
+            self.kube.mark_run(self.permit, &details.run, wish.key(), &mark).await?;
+            Ok(made)
+        })
+        .await
+    }
+
+    /// The run that answers a mark: the one that was made before this process was killed, the one that the host's own call
+    /// made meanwhile, or a new one.
+    async fn made_of(&self, wish: Wish, details: &RunDetails, mark: &Mark) -> Result<Run, OpError> {
+        let run = &details.run;
+        let answers = answer_id(&run.uid, wish.key(), mark);
+        let siblings = self.kube.runs(Some(&run.host)).await?;
+        if let Some(made) = siblings.iter().find(|r| r.answers.as_ref() == Some(&answers)) {
+            return Ok(made.clone());
+        }
+        let newer = |r: &&Run| r.kind == Kind::Provision && r.number > run.number && !r.is_over();
+        if let Some(newer) = siblings.iter().find(newer).filter(|_| wish == Wish::Retry) {
+            return Ok(newer.clone());
+        }
+        let kind = wish.kind();
+        let number = siblings.iter().filter(|r| r.kind == kind).map(|r| r.number).max().unwrap_or(0) + 1;
+        let same = || parameters(self.environment, &details.announcement, &Changes::default());
+        let mut parameters = details.parameters.clone().unwrap_or_else(same);
+        parameters.check = wish == Wish::Check;
+        let decision = Decision { verdict: Verdict::Approved, by: mark.by.clone(), at: Timestamp::now() };
+        let undo = wish == Wish::Retry && run.phase == Phase::Rejected;
+        let new = NewRun {
+            kind,
+            number,
+            announcement: &details.announcement,
+            seen: run.seen,
+            decided: (!undo).then_some((&decision, &parameters)),
+            answers: Some(answers),
+            queue: self.environment.amqp.is_some(),
+        };
+        Ok(self.kube.create_run(self.permit, self.template, &new).await?.run)
+    }
 }

@@ -16,11 +16,41 @@ pub mod tokens;
 
 pub use error::OpError;
 
-use crate::backend::kube::Kube;
+use std::time::Duration;
+
+use crate::backend::kube::{Kube, KubeErrorKind};
 use crate::config::Environment;
 
 /// How often a change is tried again when somebody else changed the same object meanwhile.
 const TRIES: usize = 8;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Does something again that lost against somebody else's change, from the reading on, a bounded number of times.
+async fn until_unchanged<T, F>(doing: &str, attempt: impl Fn() -> F) -> Result<T, OpError>
+where
+    F: Future<Output = Result<T, OpError>>,
+{
+    for _ in 0..TRIES {
+        match attempt().await {
+            Err(error)
+                if error.is_kube(KubeErrorKind::Conflict) || error.is_kube(KubeErrorKind::AlreadyExists) =>
+            {
+                pause(PAUSE).await;
+            }
+            other => return other,
+        }
+    }
+    Err(OpError::Contended(doing.to_owned()))
+}
+
+/// A random time up to `longest`, so that those who collided do not collide again.
+async fn pause(longest: Duration) {
+    let mut bytes = [0; 4];
+    // Without random numbers the whole time must do.
+    let share = getrandom::fill(&mut bytes)
+        .map_or(1.0, |()| f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX));
+    tokio::time::sleep(longest.mul_f64(share)).await;
+}
 
 /// The name that a decision is signed with: who the API server takes us for (its admission policy compares the two), and in
 /// the playground, where everybody is the same user to it, the name that this machine knows the operator by.

@@ -15,7 +15,7 @@ pub fn surplus<'a>(runs: impl IntoIterator<Item = &'a Run>, keep: usize) -> Vec<
     let mut surplus = Vec::new();
     for runs in by_host.values_mut() {
         runs.sort_by_key(|r| std::cmp::Reverse(r.number));
-        let waiting = |r: &Run| [&r.retry, &r.check].into_iter().flatten().any(|m| m.answered.is_none());
+        let waiting = |r: &Run| [&r.retry, &r.check].into_iter().flatten().any(crate::domain::Mark::waits);
         surplus.extend(runs.iter().skip(keep.max(1)).filter(|r| r.is_over() && !r.deleting && !waiting(r)));
     }
     surplus

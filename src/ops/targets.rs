@@ -9,7 +9,7 @@ use crate::domain::target::{CONFIGMAP_LIMIT, HOST_LABEL, RUN_LABEL, Target, Targ
 
 /// Bounded by time, not by tries: 50 writers at once need up to 23 tries each when they collide.
 const LONGEST: Duration = Duration::from_secs(60);
-const LONGEST_PAUSE_MS: u64 = 500;
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// From here on it is said that the ConfigMap fills up.
 const FULL_PERCENT: usize = 80;
 
@@ -96,7 +96,7 @@ async fn change(
             match kube.write_config_map(permit, &data).await {
                 Ok(()) => {}
                 Err(error) if error.kind == KubeErrorKind::Conflict && started.elapsed() < LONGEST => {
-                    pause().await;
+                    super::pause(LONGEST_PAUSE).await;
                     continue;
                 }
                 Err(error) => return Err(error.into()),
@@ -126,11 +126,4 @@ fn missing(settings: &TargetSettings, error: crate::backend::kube::KubeError) ->
     } else {
         error.into()
     }
-}
-
-/// A random time up to half a second, so that writers who collided do not collide again.
-async fn pause() {
-    let mut bytes = [0; 8];
-    let random = getrandom::fill(&mut bytes).map_or(LONGEST_PAUSE_MS, |()| u64::from_le_bytes(bytes));
-    tokio::time::sleep(Duration::from_millis(random % (LONGEST_PAUSE_MS + 1))).await;
 }

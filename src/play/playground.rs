@@ -17,7 +17,7 @@ use super::services::{ServiceError, ara, rabbitmq, remembered_port};
 use super::{policy, python, runner};
 use crate::backend::hook::Hook;
 use crate::backend::kube::{Kube, KubeError};
-use crate::config::{Mistakes, Settings, Sources};
+use crate::config::{Mistakes, Permit, Settings, Sources};
 use crate::ops;
 use crate::server::{self, ServeError};
 
@@ -241,10 +241,12 @@ impl Playground {
             }
         });
         if options.machines {
-            let (hook, shutdown) = (self.ready.hook.clone(), self.shutdown.clone());
+            let (hook, shutdown, permit) =
+                (self.ready.hook.clone(), self.shutdown.clone(), settings.permit());
+            let permit = permit.map_err(ServeError::from)?;
             self.tasks.spawn(async move {
                 tokio::select! {
-                    () = boot_first(&hook) => {}
+                    () = boot_first(&hook, &permit) => {}
                     () = shutdown.cancelled() => {}
                 }
             });
@@ -276,7 +278,7 @@ impl Playground {
 }
 
 /// The first machines come online. Their boot id stays the same: at the next start of the playground nothing new comes of it.
-async fn boot_first(url: &str) {
+async fn boot_first(url: &str, permit: &Permit) {
     let hook = match Hook::at(url, None) {
         Ok(hook) => hook,
         Err(error) => return tracing::error!(%error, "no machine boots"),
@@ -284,7 +286,7 @@ async fn boot_first(url: &str) {
     for name in ops::machine::FIRST {
         let Ok(host) = ops::machine::full_name(name) else { continue };
         let mut pause = Duration::from_millis(200);
-        while let Err(error) = ops::machine::boot(&hook, &host, "first").await {
+        while let Err(error) = ops::machine::boot(&hook, permit, &host, "first").await {
             tracing::info!(%host, %error, "the machine tries again");
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(10));

@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, watch};
 use super::Context;
 use super::access::{caller, contains, has_token};
 use super::reconcile::Overview;
-use crate::domain::{ANNOUNCEMENT_LIMIT, Announcement, Health, RawAnnouncement};
+use crate::domain::{ANNOUNCEMENT_LIMIT, Announcement, Health, RawAnnouncement, Run};
 use crate::ops::{self, OpError};
 
 const BODY_LIMIT: usize = 16 * 1024;
@@ -140,8 +140,9 @@ impl Hook {
         if pending < self.context.settings.pending_limit {
             return Ok(());
         }
+        let answered = |run: &Run| announcement.boot.is_some() && run.boot == announcement.boot;
         match ops::runs::of_host(&self.context.kube, &announcement.host).await {
-            Ok(details) if !details.run.is_over() => Ok(()),
+            Ok(details) if !details.run.is_over() || answered(&details.run) => Ok(()),
             Ok(_) | Err(OpError::NotFound(_)) => Err(Refusal::from(try_again(
                 StatusCode::TOO_MANY_REQUESTS,
                 RETRY_LATER,
@@ -259,13 +260,29 @@ fn split(groups: &str) -> Vec<String> {
     groups.split([',', ' ', '\n', '\t', '\r']).filter(|g| !g.is_empty()).map(str::to_owned).collect()
 }
 
+/// The state alone: why a back end is down names addresses and users, and is in the log.
+fn word(health: &Health) -> &'static str {
+    match health {
+        Health::Unused => "unused",
+        Health::Unknown => "unknown",
+        Health::Up => "up",
+        Health::Down { .. } => "down",
+    }
+}
+
 async fn ready(State(hook): State<Hook>) -> Response {
     let overview = hook.overview.borrow().clone();
     let queue =
         hook.context.broker.as_ref().map_or(Health::Unused, |broker| broker.health().borrow().clone());
     let status =
         if overview.cluster == Health::Up { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let body = json!({"cluster": overview.cluster, "queue": queue, "pending": overview.pending, "delivers": overview.delivers});
+    let body = json!({
+        "cluster": word(&overview.cluster),
+        "queue": word(&queue),
+        "ara": word(&overview.ara),
+        "pending": overview.pending,
+        "delivers": overview.delivers,
+    });
     (status, Json(body)).into_response()
 }
 

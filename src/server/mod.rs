@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::amqp::{AmqpError, Broker};
+use crate::backend::ara::{Ara, AraError};
 use crate::backend::kube::{JobTemplate, Kube, KubeError, TemplateError};
 use crate::config::{Environment, Permit, ReadOnly, Secret, ServerSettings, Settings};
 
@@ -28,6 +29,7 @@ pub struct Context {
     settings: ServerSettings,
     template: JobTemplate,
     broker: Option<Broker>,
+    ara: Option<Ara>,
     token: Option<Secret>,
 }
 
@@ -43,6 +45,9 @@ pub enum ServeError {
     /// The broker's settings cannot be used.
     #[error(transparent)]
     Amqp(#[from] AmqpError),
+    /// ARA's settings cannot be used.
+    #[error(transparent)]
+    Ara(#[from] AraError),
     /// The Job template cannot be used.
     #[error("{place}: {error}")]
     Template {
@@ -87,6 +92,7 @@ impl Context {
             kube: Kube::connect(&settings.environment.kubernetes).await?,
             permit: settings.permit()?,
             broker: settings.environment.amqp.as_ref().map(Broker::new).transpose()?,
+            ara: settings.environment.ara.as_ref().map(Ara::new).transpose()?,
             environment: settings.environment.clone(),
             settings: settings.server.clone(),
             template,

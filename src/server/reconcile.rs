@@ -18,8 +18,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use crate::backend::kube::{Holder, RunsEvent};
-use crate::domain::{Health, Phase, Run};
+use crate::backend::kube::{Holder, KubeErrorKind, RunsEvent};
+use crate::domain::{Health, Mark, Phase, Run};
 use crate::ops::{self, OpError};
 
 const LEASE: &str = "hostwright-server";
@@ -34,6 +34,8 @@ const AT_ONCE: usize = 8;
 pub(super) struct Overview {
     /// The API server's health.
     pub(super) cluster: Health,
+    /// ARA's health. The server itself asks nothing of it; this is for whoever looks at `/readyz`.
+    pub(super) ara: Health,
     /// How many runs are pending.
     pub(super) pending: usize,
     /// Whether this replica delivers.
@@ -55,6 +57,8 @@ pub(super) async fn run(
         follow(&context, &runs, &changed, &overview, &shutdown),
         lead(&context, &leads, &changed, &overview, &shutdown),
         work(&context, &runs, &changed, &leads, &shutdown),
+        ask_ara(&context, &overview, &shutdown),
+        connect(&context, &shutdown),
     );
 }
 
@@ -85,6 +89,7 @@ async fn follow(
                 let mut stored = lock(runs);
                 let target = fresh.as_mut().unwrap_or(&mut stored);
                 target.extend(batch.into_iter().map(|run| (run.uid.clone(), run)));
+                health = Some(Health::Up);
             }
             Some(RunsEvent::Listed) => {
                 if let Some(listed) = fresh.take() {
@@ -94,6 +99,7 @@ async fn follow(
             }
             Some(RunsEvent::Removed(uid)) => {
                 lock(runs).remove(&uid);
+                health = Some(Health::Up);
             }
             Some(RunsEvent::Failed(error, delay)) => {
                 tracing::warn!(%error, retry_in = delay.as_secs_f32(), "the watch over runs broke off");
@@ -124,6 +130,45 @@ async fn follow(
     }
 }
 
+/// Asks ARA now and then whether it is there.
+async fn ask_ara(context: &Context, overview: &watch::Sender<Overview>, shutdown: &CancellationToken) {
+    let Some(ara) = &context.ara else {
+        overview.send_modify(|o| o.ara = Health::Unused);
+        return;
+    };
+    loop {
+        let health = match ara.ping().await {
+            Ok(()) => Health::Up,
+            Err(error) => Health::Down { since: Timestamp::now(), problem: error.problem() },
+        };
+        overview.send_if_modified(|o| match (&o.ara, &health) {
+            (Health::Up, Health::Up) | (Health::Down { .. }, Health::Down { .. }) => false,
+            _ => {
+                tracing::info!(up = health == Health::Up, "ARA");
+                o.ara = health;
+                true
+            }
+        });
+        tokio::select! {
+            () = tokio::time::sleep(context.settings.repair_interval) => {}
+            () = shutdown.cancelled() => return,
+        }
+    }
+}
+
+/// Connects to the broker before there is something to deliver; further tries are its own.
+async fn connect(context: &Context, shutdown: &CancellationToken) {
+    let Some(broker) = &context.broker else { return };
+    tokio::select! {
+        connected = broker.connect() => {
+            if let Err(error) = connected {
+                tracing::warn!(%error, "the broker is not there yet");
+            }
+        }
+        () = shutdown.cancelled() => {}
+    }
+}
+
 /// Takes and keeps the Lease.
 async fn lead(
     context: &Context,
@@ -135,12 +180,14 @@ async fn lead(
     let us = identity(context.environment.playground);
     let mut last_held = None;
     while !shutdown.is_cancelled() {
-        let held =
-            context.kube.hold_lease(&context.permit, LEASE, &us, LEASE_LIFETIME, Timestamp::now()).await;
-        match held {
-            Ok(Holder::Us) => last_held = Some(Instant::now()),
-            Ok(Holder::Other(_)) => last_held = None,
-            Err(error) => tracing::debug!(%error, "the Lease could not be renewed"),
+        // The Lease runs from before it was asked for, and an answer that comes late is none.
+        let asked = Instant::now();
+        let held = context.kube.hold_lease(&context.permit, LEASE, &us, LEASE_LIFETIME, Timestamp::now());
+        match tokio::time::timeout(LEASE_RENEWED_EVERY, held).await {
+            Ok(Ok(Holder::Us)) => last_held = Some(asked),
+            Ok(Ok(Holder::Other(_))) => last_held = None,
+            Ok(Err(error)) => tracing::debug!(%error, "the Lease could not be renewed"),
+            Err(_) => tracing::debug!("the Lease could not be renewed: no answer"),
         }
         // An API server that does not answer takes the Lease from nobody before it expires.
         let now_leads = last_held.is_some_and(|at| at.elapsed() < LEASE_LIFETIME);
@@ -207,13 +254,20 @@ async fn work(
             .filter(|run| !resting.contains_key(&run.uid) && needs_work(context, run))
             .cloned()
             .collect();
+        let waiting = due.iter().filter(|run| run.undelivered()).count();
+        if waiting > 0 && broker_is_down(context) {
+            tracing::warn!(waiting, "the broker is down: deliveries wait");
+        }
         let failed = tokio::select! {
             failed = serve_all(context, due) => failed,
             () = shutdown.cancelled() => return,
         };
         resting.extend(failed.into_iter().map(|uid| (uid, Instant::now())));
         if pass == Pass::Full {
-            prune(context, runs).await;
+            tokio::select! {
+                () = prune(context, runs) => {}
+                () = shutdown.cancelled() => return,
+            }
         }
     }
 }
@@ -245,7 +299,7 @@ async fn back(health: &mut Option<watch::Receiver<Health>>) {
 fn needs_work(context: &Context, run: &Run) -> bool {
     by_rule(context, run)
         || run.undelivered()
-        || [&run.retry, &run.check].into_iter().flatten().any(|mark| mark.answered.is_none())
+        || [&run.retry, &run.check].into_iter().flatten().any(Mark::waits)
         || (run.queue && run.is_over())
 }
 
@@ -276,14 +330,22 @@ async fn serve_one(context: &Context, run: &Run) -> Result<(), OpError> {
             Err(error) => return Err(error),
         }
     }
+    ops::marks::answer(kube, permit, environment, template, run).await?;
+    if broker_is_down(context) {
+        // It tries by itself to come back, and then everything is looked at again.
+        return Ok(());
+    }
     if run.undelivered() {
         ops::deliver::deliver(kube, permit, broker.as_ref(), run).await?;
     }
-    ops::marks::answer(kube, permit, environment, template, run).await?;
     if run.queue && run.is_over() {
         ops::deliver::clean_up(kube, permit, broker.as_ref(), run).await?;
     }
     Ok(())
+}
+
+fn broker_is_down(context: &Context) -> bool {
+    context.broker.as_ref().is_some_and(|broker| matches!(*broker.health().borrow(), Health::Down { .. }))
 }
 
 async fn prune(context: &Context, runs: &Runs) {
@@ -294,6 +356,7 @@ async fn prune(context: &Context, runs: &Runs) {
     for run in surplus {
         match context.kube.delete_run(&context.permit, &run).await {
             Ok(()) => tracing::info!(run = run.name, "pruned"),
+            Err(error) if error.kind == KubeErrorKind::NotFound => {}
             Err(error) => tracing::warn!(%error, "not pruned"),
         }
     }

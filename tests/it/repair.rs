@@ -207,9 +207,7 @@ async fn what_a_dead_broker_left_is_delivered_once_it_is_back() {
     assert!(run.run.delivered.is_none());
     // The server has tried, and said so.
     let log = bench.stage.dir.path().join("server.log");
-    bench
-        .until("a try", async |_| std::fs::read_to_string(&log).unwrap().contains("tried again later"))
-        .await;
+    bench.until("a try", async |_| std::fs::read_to_string(&log).unwrap().contains("deliveries wait")).await;
     bench.broker.start_again().await.unwrap();
     let run = bench.until_ready().await;
     assert!(run.run.delivered.is_some());
@@ -225,9 +223,7 @@ async fn a_server_killed_between_approval_and_publishing_loses_nothing() {
     bench.start_server();
     let run = bench.approved().await;
     let log = bench.stage.dir.path().join("server.log");
-    bench
-        .until("a try", async |_| std::fs::read_to_string(&log).unwrap().contains("tried again later"))
-        .await;
+    bench.until("a try", async |_| std::fs::read_to_string(&log).unwrap().contains("deliveries wait")).await;
     bench.kill_server();
     bench.broker.start_again().await.unwrap();
     assert!(bench.stage.again(&run).await.run.delivered.is_none());

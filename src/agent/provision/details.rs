@@ -14,10 +14,6 @@ use crate::domain::{Announcement, ExitCode, Parameters};
 
 /// How long a message that is only to be cleared away is waited for.
 const CLEAR_LIMIT: Duration = Duration::from_secs(5);
-/// Ansible's own variables that an approval may set. The others tell Ansible how to reach a host, and with them whoever may
-/// approve could run programs in the pod, under its account.
-const ALLOWED: [&str; 2] = ["ansible_user", "ansible_port"];
-
 /// What an attempt works on.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Details {
@@ -118,28 +114,7 @@ impl Details {
         if !approved.parameters.as_ref().is_some_and(|own| same(own, &self.parameters)) {
             return Err("the parameters are not those that were approved".to_owned());
         }
-        self.check_parameters()
-    }
-
-    fn check_parameters(&self) -> Result<(), String> {
-        for name in self.parameters.variables.keys() {
-            let mut letters = name.bytes();
-            let start = letters.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
-            if !start || !letters.all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-                return Err(format!("{name:?} is no name of a variable"));
-            }
-            let reserved = name.starts_with("ansible_") || name.starts_with("hostwright_");
-            if reserved && !ALLOWED.contains(&name.as_str()) {
-                return Err(format!(
-                    "variable {name} cannot be set at the approval: it belongs in the policy, or in the environment's policy.variables"
-                ));
-            }
-        }
-        let limit = self.parameters.limit.as_deref().unwrap_or_default();
-        if limit.split([',', ':']).any(|part| part.trim_start_matches(['&', '!', ' ']).starts_with('@')) {
-            return Err(format!("the limit {limit:?} names a file"));
-        }
-        Ok(())
+        self.parameters.check()
     }
 }
 
@@ -168,16 +143,16 @@ mod tests {
     #[test]
     fn an_approval_cannot_tell_ansible_how_to_run() {
         for name in ["size", "_x9", "ansible_user", "ansible_port"] {
-            assert_eq!(details(name, None).check_parameters(), Ok(()));
+            assert_eq!(details(name, None).parameters.check(), Ok(()));
         }
         for name in
             ["ansible_connection", "ansible_ssh_common_args", "hostwright_run", "a-b", "", "9a", "a b"]
         {
-            assert!(details(name, None).check_parameters().is_err(), "{name}");
+            assert!(details(name, None).parameters.check().is_err(), "{name}");
         }
         for limit in ["@/etc/passwd", "web,@x", "web:&@x", "web:!@x"] {
-            assert!(details("a", Some(limit)).check_parameters().is_err(), "{limit}");
+            assert!(details("a", Some(limit)).parameters.check().is_err(), "{limit}");
         }
-        assert_eq!(details("a", Some("web:!db")).check_parameters(), Ok(()));
+        assert_eq!(details("a", Some("web:!db")).parameters.check(), Ok(()));
     }
 }

@@ -2,7 +2,7 @@
 
 use ::kube::Api;
 use ::kube::api::{ListParams, LogParams};
-use futures_util::{AsyncBufReadExt, Stream, stream};
+use futures_util::{AsyncBufRead, AsyncBufReadExt, Stream, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod as KubePod;
 
@@ -46,10 +46,9 @@ impl Kube {
         let reader = Box::pin(reader);
         Ok(stream::unfold(Some((reader, doing)), |state| async move {
             let (mut reader, doing) = state?;
-            let mut line = Vec::new();
-            match reader.read_until(b'\n', &mut line).await {
-                Ok(0) => None,
-                Ok(_) => Some((Ok(parse(line)), Some((reader, doing)))),
+            match read_line(&mut reader).await {
+                Ok(None) => None,
+                Ok(Some(line)) => Some((Ok(parse(line)), Some((reader, doing)))),
                 Err(error) => {
                     Some((Err(KubeError::new(KubeErrorKind::Unreachable, doing, error.to_string())), None))
                 }
@@ -58,21 +57,39 @@ impl Kube {
     }
 }
 
+/// Reads one line of which no more than [`LONGEST_LINE`] is kept, however long it is; nothing at the end.
+async fn read_line(reader: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let mut any = false;
+    loop {
+        let chunk = reader.fill_buf().await?;
+        if chunk.is_empty() {
+            return Ok(any.then_some(line));
+        }
+        any = true;
+        let end = chunk.iter().position(|byte| *byte == b'\n');
+        let text = end.and_then(|end| chunk.get(..end)).unwrap_or(chunk);
+        let room = LONGEST_LINE.saturating_sub(line.len());
+        line.extend(text.iter().take(room));
+        let used = end.map_or(chunk.len(), |end| end + 1);
+        reader.consume_unpin(used);
+        if end.is_some() {
+            return Ok(Some(line));
+        }
+    }
+}
+
 /// Splits the node's timestamp from the line.
 fn parse(mut line: Vec<u8>) -> LogLine {
-    if line.last() == Some(&b'\n') {
-        line.pop();
-    }
     let space = line.iter().take(40).position(|b| *b == b' ');
     let at = space
         .and_then(|end| line.get(..end))
         .and_then(|head| std::str::from_utf8(head).ok())
         .and_then(|head| head.parse::<Timestamp>().ok());
-    let mut text = match (at, space) {
+    let text = match (at, space) {
         (Some(_), Some(end)) => line.split_off(end + 1),
         _ => line,
     };
-    text.truncate(LONGEST_LINE);
     LogLine { at, text }
 }
 
@@ -110,10 +127,21 @@ mod tests {
 
     #[test]
     fn a_line_keeps_its_bytes_and_loses_its_timestamp() {
-        let line = parse(b"2026-01-02T03:04:05.123456789Z a \xff b\r\n".to_vec());
+        let line = parse(b"2026-01-02T03:04:05.123456789Z a \xff b\r".to_vec());
         assert_eq!(line.text, b"a \xff b\r");
         assert_eq!(line.at.unwrap().to_string(), "2026-01-02T03:04:05.123456789Z");
-        assert_eq!(parse(b"no time here\n".to_vec()), LogLine { at: None, text: b"no time here".to_vec() });
-        assert_eq!(parse(b"2026-01-02T03:04:05Z \n".to_vec()).text, b"");
+        assert_eq!(parse(b"no time here".to_vec()), LogLine { at: None, text: b"no time here".to_vec() });
+        assert_eq!(parse(b"2026-01-02T03:04:05Z ".to_vec()).text, b"");
+    }
+
+    #[tokio::test]
+    async fn a_line_without_end_does_not_fill_the_memory() {
+        let text = [vec![b'x'; 3 * LONGEST_LINE], b"\nshort\n\nlast".to_vec()].concat();
+        let mut reader = futures_util::io::BufReader::new(text.as_slice());
+        let mut lengths = Vec::new();
+        while let Some(line) = read_line(&mut reader).await.unwrap() {
+            lengths.push(line.len());
+        }
+        assert_eq!(lengths, [LONGEST_LINE, 5, 0, 4]);
     }
 }

@@ -11,7 +11,7 @@ use super::{Kube, KubeError, KubeErrorKind, limited};
 use crate::config::Permit;
 use crate::domain::record;
 use crate::domain::{
-    Announcement, Decision, HostName, Kind, Mark, Outcome, Parameters, Run, RunDetails, run_name,
+    Announcement, Decision, HostName, Kind, Mark, Outcome, Parameters, Run, RunDetails, Stop, run_name,
 };
 
 const PAGE: u32 = 100;
@@ -35,7 +35,7 @@ impl Kube {
     /// # Errors
     /// When the API server does not answer or refuses.
     pub async fn runs(&self, host: Option<&HostName>) -> Result<Vec<Run>, KubeError> {
-        Ok(self.run_details(host).await?.into_iter().map(|details| details.run).collect())
+        self.list(host, |details| details.run).await
     }
 
     /// Like [`Kube::runs`], with everything that is written on each.
@@ -43,6 +43,15 @@ impl Kube {
     /// # Errors
     /// When the API server does not answer or refuses.
     pub async fn run_details(&self, host: Option<&HostName>) -> Result<Vec<RunDetails>, KubeError> {
+        self.list(host, |details| details).await
+    }
+
+    /// Lists page by page, and keeps of each run only what is wanted of it.
+    async fn list<T>(
+        &self,
+        host: Option<&HostName>,
+        keep: impl Fn(RunDetails) -> T,
+    ) -> Result<Vec<T>, KubeError> {
         let mut selector = format!("{}={}", record::MANAGED_BY, record::MANAGER);
         if let Some(host) = host {
             selector.push_str(&format!(",{}={}", record::HOST_HASH, host.hash()));
@@ -54,7 +63,7 @@ impl Kube {
             for item in &list.items {
                 match job::read(item) {
                     // A hash is not a name: two hosts may share ten characters of one.
-                    Ok(details) if host.is_none_or(|h| *h == details.run.host) => runs.push(details),
+                    Ok(details) if host.is_none_or(|h| *h == details.run.host) => runs.push(keep(details)),
                     Ok(_) => {}
                     Err(error) => tracing::warn!(%error, "left out"),
                 }
@@ -103,12 +112,22 @@ impl Kube {
         self.patch_run(&run.name, &patch, format!("record the announcement of {}", run.host)).await
     }
 
-    /// Notes when the host of a decided run last called.
+    /// Notes when the host of a run last called, and from which boot. It may not bring back a run that was deleted meanwhile.
     ///
     /// # Errors
     /// When the run is gone or the API server does not answer.
-    pub async fn set_seen(&self, _: &Permit, run: &Run, seen: Timestamp) -> Result<RunDetails, KubeError> {
-        let patch = json!({"metadata": {"uid": run.uid, "annotations": {record::SEEN: record::stamp(seen)}}});
+    pub async fn set_seen(
+        &self,
+        _: &Permit,
+        run: &Run,
+        seen: Timestamp,
+        boot: Option<&str>,
+    ) -> Result<RunDetails, KubeError> {
+        let mut patch =
+            json!({"metadata": {"uid": run.uid, "annotations": {record::SEEN: record::stamp(seen)}}});
+        if let Some(boot) = boot {
+            job::merge(&mut patch, json!({"metadata": {"annotations": {record::BOOT: boot}}}));
+        }
         self.patch_run(&run.name, &patch, format!("note that {} called", run.host)).await
     }
 
@@ -122,11 +141,11 @@ impl Kube {
         details: &RunDetails,
         decision: &Decision,
         parameters: &Parameters,
-        queue: bool,
     ) -> Result<RunDetails, KubeError> {
         let mut patch = job::decision_patch(decision, parameters, &details.announcement);
         job::merge(&mut patch, json!({"metadata": {"resourceVersion": details.run.resource_version}}));
-        if !queue {
+        // Without a queue of its own the run has no message: its details ride in the Job.
+        if !details.run.queue {
             job::merge(&mut patch, job::delivered_patch(decision.at));
         }
         self.patch_run(&details.run.name, &patch, format!("approve {}", details.run.host)).await
@@ -158,9 +177,14 @@ impl Kube {
     ///
     /// # Errors
     /// `Conflict` when it changed meanwhile.
-    pub async fn stop_run(&self, _: &Permit, run: &Run) -> Result<RunDetails, KubeError> {
+    pub async fn stop_run(&self, _: &Permit, run: &Run, stop: &Stop) -> Result<RunDetails, KubeError> {
+        let stop = serde_json::to_string(stop).map_err(|e| not_json("stop", &run.name, &e))?;
         let patch = json!({
-            "metadata": {"resourceVersion": run.resource_version, "labels": {record::HELD: "stopped"}},
+            "metadata": {
+                "resourceVersion": run.resource_version,
+                "labels": {record::HELD: "stopped"},
+                "annotations": {record::STOP: stop},
+            },
             "spec": {"suspend": true},
         });
         self.patch_run(&run.name, &patch, format!("stop run {}", run.name)).await
@@ -177,7 +201,7 @@ impl Kube {
         key: &str,
         mark: &Mark,
     ) -> Result<RunDetails, KubeError> {
-        let text = serde_json::to_string(mark).unwrap_or_default();
+        let text = serde_json::to_string(mark).map_err(|e| not_json("mark", &run.name, &e))?;
         let patch =
             json!({"metadata": {"resourceVersion": run.resource_version, "annotations": {key: text}}});
         self.patch_run(&run.name, &patch, format!("mark run {}", run.name)).await
@@ -208,10 +232,9 @@ impl Kube {
         let ids: Vec<String> = playbooks.iter().map(u64::to_string).collect();
         let mut annotations = serde_json::Map::new();
         if let Some(outcome) = outcome {
-            annotations.insert(
-                record::OUTCOME.to_owned(),
-                json!(serde_json::to_string(outcome).unwrap_or_default()),
-            );
+            let text =
+                serde_json::to_string(outcome).map_err(|e| not_json("write the outcome on", name, &e))?;
+            annotations.insert(record::OUTCOME.to_owned(), json!(text));
         }
         if !ids.is_empty() {
             annotations.insert(record::PLAYBOOKS.to_owned(), json!(ids.join(",")));
@@ -233,18 +256,20 @@ impl Kube {
         Ok(())
     }
 
-    /// Takes our finalizer off a run whose queue is gone.
+    /// Takes our finalizer off a run whose queue is gone. Another run that has the name by now keeps its own.
     ///
     /// # Errors
     /// `Conflict` when somebody else changed the finalizers meanwhile.
-    pub async fn release_run(&self, _: &Permit, name: &str) -> Result<(), KubeError> {
+    pub async fn release_run(&self, _: &Permit, name: &str, uid: &str) -> Result<(), KubeError> {
         let doing = format!("release run {name}");
         let job = match limited(doing.clone(), self.jobs().get(name)).await {
             Err(error) if error.kind == KubeErrorKind::NotFound => return Ok(()),
             other => other?,
         };
         let finalizers = job.metadata.finalizers.clone().unwrap_or_default();
-        if !finalizers.iter().any(|f| f == record::QUEUE_FINALIZER) {
+        if job.metadata.uid.as_deref() != Some(uid)
+            || !finalizers.iter().any(|f| f == record::QUEUE_FINALIZER)
+        {
             return Ok(());
         }
         let rest: Vec<_> = finalizers.into_iter().filter(|f| f != record::QUEUE_FINALIZER).collect();
@@ -268,4 +293,9 @@ impl Kube {
             limited(doing, self.jobs().patch(name, &PatchParams::default(), &Patch::Merge(patch))).await?;
         Ok(job::read(&job)?)
     }
+}
+
+/// An empty annotation would make the Job no run at all: what cannot be written is not.
+fn not_json(deed: &str, run: &str, error: &serde_json::Error) -> KubeError {
+    KubeError::new(KubeErrorKind::Failed, format!("{deed} run {run}"), error.to_string())
 }

@@ -79,6 +79,9 @@ impl Watch {
         let mut told = Vec::new();
         let mut batch = Vec::new();
         for event in batch_of_events {
+            if event.is_ok() {
+                self.delay = FIRST_DELAY;
+            }
             if let Ok(watcher::Event::Apply(job) | watcher::Event::InitApply(job)) = &event {
                 match job::read(job) {
                     Ok(details) => batch.push(details.run),
@@ -91,10 +94,7 @@ impl Watch {
             }
             match event {
                 Ok(watcher::Event::Init) => told.push(RunsEvent::Reset),
-                Ok(watcher::Event::InitDone) => {
-                    self.delay = FIRST_DELAY;
-                    told.push(RunsEvent::Listed);
-                }
+                Ok(watcher::Event::InitDone) => told.push(RunsEvent::Listed),
                 Ok(watcher::Event::Delete(job)) => {
                     told.push(RunsEvent::Removed(job.metadata.uid.unwrap_or_default()));
                 }
