@@ -77,6 +77,7 @@ impl Effects {
         }
         self.streams.spawn(self.outside.clone().connect_kube(self.tell.clone()));
         self.streams.spawn(self.outside.clone().watch_queue(self.tell.clone()));
+        self.streams.spawn(watch::ara(self.outside.clone()));
         self.streams.spawn(watch::runs(self.outside.clone(), self.tell.clone()));
     }
 
