@@ -39,7 +39,7 @@ pub fn unusual(store: &Store, environment: &EnvironmentInfo, run: &Run) -> Vec<S
         let mut others: Vec<&str> = store
             .heads()
             .filter(|(_, r)| r.address == Some(address) && r.host != run.host && r.phase != Phase::Rejected)
-            .map(|(host, _)| host)
+            .map(|(host, _)| &**host)
             .collect();
         others.sort_unstable();
         match others.as_slice() {

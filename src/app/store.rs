@@ -1,6 +1,7 @@
 //! What is known of the world: data that several screens show lives here once. Messages feed it; screens only read it.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -41,9 +42,13 @@ enum Listing {
 /// Everything that came from outside.
 #[derive(Debug, Default)]
 pub struct Store {
-    runs: HashMap<String, Run>,
-    /// The UIDs of each host's runs, oldest first.
-    hosts: HashMap<String, Vec<String>>,
+    /// The runs, each in a slot of its own: sorting and filtering go through thousands of them a frame.
+    slots: Vec<Option<Run>>,
+    free: Vec<usize>,
+    /// Slots by UID.
+    runs: HashMap<Arc<str>, usize>,
+    /// The slots of each host's runs, oldest first.
+    hosts: HashMap<Arc<str>, Vec<usize>>,
     counts: BTreeMap<Phase, usize>,
     listing: Listing,
     listed_at: Option<Timestamp>,
@@ -60,9 +65,9 @@ pub struct Store {
 #[derive(Debug, Default)]
 pub struct Touched {
     /// UIDs of runs.
-    pub runs: HashSet<String>,
+    pub runs: HashSet<Arc<str>>,
     /// Names of hosts.
-    pub hosts: HashSet<String>,
+    pub hosts: HashSet<Arc<str>>,
 }
 
 impl Store {
@@ -84,7 +89,8 @@ impl Store {
     /// The list is complete; what it did not bring is removed.
     pub fn listed(&mut self, now: Timestamp) {
         if let Listing::Underway(brought) = std::mem::replace(&mut self.listing, Listing::Complete) {
-            let gone = self.runs.keys().filter(|uid| !brought.contains(*uid)).cloned().collect();
+            let gone =
+                self.runs.keys().filter(|uid| !brought.contains(&***uid)).map(|u| u.to_string()).collect();
             self.remove(gone);
         }
         self.listed_at = Some(now);
@@ -93,45 +99,77 @@ impl Store {
     /// Runs that are gone.
     pub fn remove(&mut self, uids: Vec<String>) {
         for uid in uids {
-            let Some(run) = self.runs.remove(&uid) else { continue };
-            let host = run.host.as_str();
-            let before = self.head_phase(host, Some(&run));
-            if let Some(list) = self.hosts.get_mut(host) {
-                list.retain(|u| *u != uid);
+            let Some((uid, at)) = self.runs.remove_entry(uid.as_str()) else { continue };
+            let Some(host) = self.slot(at).and_then(|run| self.host_key(run)) else { continue };
+            let before = self.head(&host).map(|r| r.phase);
+            if let Some(list) = self.hosts.get_mut(&host) {
+                list.retain(|other| *other != at);
                 if list.is_empty() {
-                    self.hosts.remove(host);
+                    self.hosts.remove(&host);
                 }
             }
-            let after = self.head_phase(host, None);
+            if let Some(slot) = self.slots.get_mut(at) {
+                *slot = None;
+                self.free.push(at);
+            }
+            let after = self.head(&host).map(|r| r.phase);
             self.count(before, after);
-            self.touched.hosts.insert(host.to_owned());
+            self.touched.hosts.insert(host);
             self.touched.runs.insert(uid);
         }
     }
 
     fn put(&mut self, run: Run) {
-        let (uid, host) = (run.uid.clone(), run.host.as_str().to_owned());
-        let before = self.head_phase(&host, None);
-        let (created, number) = (run.created, run.number);
-        if self.runs.insert(uid.clone(), run).is_none() {
-            let runs = &self.runs;
-            let list = self.hosts.entry(host.clone()).or_default();
-            let at = list.partition_point(|other| {
-                runs.get(other).is_some_and(|o| (o.created, o.number) <= (created, number))
-            });
-            list.insert(at, uid.clone());
-        }
-        let after = self.head_phase(&host, None);
+        let before = self.head(run.host.as_str()).map(|r| r.phase);
+        let known = self.runs.get_key_value(run.uid.as_str()).map(|(uid, at)| (uid.clone(), *at));
+        let host = self.host_key(&run).unwrap_or_else(|| Arc::from(run.host.as_str()));
+        let uid = match known {
+            Some((uid, at)) => {
+                if let Some(slot) = self.slots.get_mut(at) {
+                    *slot = Some(run);
+                }
+                uid
+            }
+            None => self.add(run, &host),
+        };
+        let after = self.head(&host).map(|r| r.phase);
         self.count(before, after);
         self.touched.hosts.insert(host);
         self.touched.runs.insert(uid);
     }
 
-    fn head_phase(&self, host: &str, removed: Option<&Run>) -> Option<Phase> {
-        let list = self.hosts.get(host)?;
-        let find = |uid: &String| self.runs.get(uid).or(removed.filter(|r| r.uid == *uid));
-        let newest = list.iter().rev().filter_map(find);
-        newest.clone().find(|r| r.kind == Kind::Provision).or(newest.clone().next()).map(|r| r.phase)
+    fn add(&mut self, run: Run, host: &Arc<str>) -> Arc<str> {
+        let uid: Arc<str> = Arc::from(run.uid.as_str());
+        let age = (run.created, run.number);
+        let slots = &self.slots;
+        let older = |at: &usize| {
+            slots.get(*at).and_then(Option::as_ref).is_some_and(|o| (o.created, o.number) <= age)
+        };
+        let place = self.hosts.get(host).map_or(0, |list| list.partition_point(older));
+        let at = match self.free.pop() {
+            Some(at) => {
+                if let Some(slot) = self.slots.get_mut(at) {
+                    *slot = Some(run);
+                }
+                at
+            }
+            None => {
+                self.slots.push(Some(run));
+                self.slots.len() - 1
+            }
+        };
+        self.hosts.entry(host.clone()).or_default().insert(place, at);
+        self.runs.insert(uid.clone(), at);
+        uid
+    }
+
+    fn slot(&self, at: usize) -> Option<&Run> {
+        self.slots.get(at)?.as_ref()
+    }
+
+    /// The name of a run's host, as it is kept already.
+    fn host_key(&self, run: &Run) -> Option<Arc<str>> {
+        self.hosts.get_key_value(run.host.as_str()).map(|(host, _)| host.clone())
     }
 
     fn count(&mut self, before: Option<Phase>, after: Option<Phase>) {
@@ -154,12 +192,12 @@ impl Store {
     /// The run of that UID.
     #[must_use]
     pub fn run(&self, uid: &str) -> Option<&Run> {
-        self.runs.get(uid)
+        self.slot(*self.runs.get(uid)?)
     }
 
-    /// All runs, in no order.
-    pub fn runs(&self) -> impl Iterator<Item = &Run> {
-        self.runs.values()
+    /// All runs with their UIDs, in no order.
+    pub fn runs(&self) -> impl Iterator<Item = (&Arc<str>, &Run)> {
+        self.runs.iter().filter_map(|(uid, at)| self.slot(*at).map(|run| (uid, run)))
     }
 
     /// How many runs there are.
@@ -176,7 +214,11 @@ impl Store {
 
     /// The runs of a host, newest first.
     pub fn runs_of(&self, host: &str) -> impl Iterator<Item = &Run> + Clone {
-        self.hosts.get(host).into_iter().flatten().rev().filter_map(|uid| self.runs.get(uid))
+        self.newest_first(self.hosts.get(host).map_or(&[], Vec::as_slice))
+    }
+
+    fn newest_first(&self, slots: &[usize]) -> impl Iterator<Item = &Run> + Clone {
+        slots.iter().rev().filter_map(|at| self.slot(*at))
     }
 
     /// The run that stands for a host: its newest that provisions it, else its newest.
@@ -185,14 +227,14 @@ impl Store {
         self.head_of(self.hosts.get(host)?)
     }
 
-    fn head_of(&self, uids: &[String]) -> Option<&Run> {
-        let mut runs = uids.iter().rev().filter_map(|uid| self.runs.get(uid));
+    fn head_of(&self, slots: &[usize]) -> Option<&Run> {
+        let mut runs = self.newest_first(slots);
         runs.clone().find(|r| r.kind == Kind::Provision).or_else(|| runs.next())
     }
 
     /// All hosts' names with the run that stands for each, in no order.
-    pub fn heads(&self) -> impl Iterator<Item = (&str, &Run)> {
-        self.hosts.iter().filter_map(|(host, uids)| self.head_of(uids).map(|run| (host.as_str(), run)))
+    pub fn heads(&self) -> impl Iterator<Item = (&Arc<str>, &Run)> {
+        self.hosts.iter().filter_map(|(host, slots)| self.head_of(slots).map(|run| (host, run)))
     }
 
     /// How many hosts are in a phase.

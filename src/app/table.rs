@@ -27,7 +27,7 @@ pub trait Source {
     /// How many rows there are without a filter.
     fn count(&self) -> usize;
     /// All keys with the run that each row shows.
-    fn rows(&self) -> Box<dyn Iterator<Item = (&str, &Run)> + '_>;
+    fn rows(&self) -> Box<dyn Iterator<Item = (&Arc<str>, &Run)> + '_>;
     /// The run of one row.
     fn row(&self, key: &str) -> Option<&Run>;
     /// What a row is sorted by in this column.
@@ -242,7 +242,7 @@ impl Table {
     pub fn arrange<'t>(
         &mut self,
         source: &dyn Source,
-        touched: impl ExactSizeIterator<Item = &'t String>,
+        touched: impl ExactSizeIterator<Item = &'t Arc<str>>,
         settled: bool,
         now: Timestamp,
         scratch: &mut Scratch,
@@ -270,7 +270,7 @@ impl Table {
     }
 
     fn sort_all(&mut self, source: &dyn Source, now: Timestamp, scratch: &mut Scratch) {
-        let mut sorted: Vec<(u8, SortKey, &str)> = source
+        let mut sorted: Vec<(u8, SortKey, &Arc<str>)> = source
             .rows()
             .filter(|(_, run)| self.filter.is_empty() || self.filter.matches(run, now, scratch))
             .map(|(key, run)| (source.group(run, self.column), source.sort_key(run, self.column), key))
@@ -283,14 +283,14 @@ impl Table {
                 other => other,
             }
         });
-        self.rows = sorted.into_iter().map(|(group, _, key)| Row { key: Arc::from(key), group }).collect();
+        self.rows = sorted.into_iter().map(|(group, _, key)| Row { key: key.clone(), group }).collect();
         self.present = self.rows.iter().map(|r| r.key.clone()).collect();
     }
 
     fn merge<'t>(
         &mut self,
         source: &dyn Source,
-        touched: impl Iterator<Item = &'t String>,
+        touched: impl Iterator<Item = &'t Arc<str>>,
         now: Timestamp,
         scratch: &mut Scratch,
     ) {
@@ -299,12 +299,12 @@ impl Table {
         for key in touched {
             let run = source.row(key);
             let wanted = run.is_some_and(|r| self.filter.is_empty() || self.filter.matches(r, now, scratch));
-            let present = self.present.contains(key.as_str());
+            let present = self.present.contains(key);
             if present && !wanted {
-                self.present.remove(key.as_str());
+                self.present.remove(key);
                 left = true;
             } else if let (false, true, Some(run)) = (present, wanted, run) {
-                let key: Arc<str> = Arc::from(key.as_str());
+                let key = key.clone();
                 let order = source.sort_key(run, self.column);
                 fresh.push((source.group(run, self.column), order, Row { key, group: 0 }));
             }
@@ -367,7 +367,7 @@ mod tests {
         fn count(&self) -> usize {
             self.0.host_count()
         }
-        fn rows(&self) -> Box<dyn Iterator<Item = (&str, &Run)> + '_> {
+        fn rows(&self) -> Box<dyn Iterator<Item = (&Arc<str>, &Run)> + '_> {
             Box::new(self.0.heads())
         }
         fn row(&self, key: &str) -> Option<&Run> {

@@ -1,6 +1,7 @@
 //! How messages change the state: this module only routes.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -97,7 +98,7 @@ fn refresh_details(state: &mut State) {
 fn arrange(
     table: &mut super::table::Table,
     source: &dyn super::table::Source,
-    touched: &HashSet<String>,
+    touched: &HashSet<Arc<str>>,
     settled: bool,
     now: Timestamp,
     scratch: &mut super::filter::Scratch,

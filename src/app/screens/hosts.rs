@@ -1,5 +1,7 @@
 //! The table of hosts: a host is shown by its newest run that provisions it.
 
+use std::sync::Arc;
+
 use crate::app::store::Store;
 use crate::app::table::{SortKey, Source, Table};
 use crate::domain::Run;
@@ -30,7 +32,7 @@ impl Source for Hosts<'_> {
         self.0.host_count()
     }
 
-    fn rows(&self) -> Box<dyn Iterator<Item = (&str, &Run)> + '_> {
+    fn rows(&self) -> Box<dyn Iterator<Item = (&Arc<str>, &Run)> + '_> {
         Box::new(self.0.heads())
     }
 

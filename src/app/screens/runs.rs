@@ -1,5 +1,7 @@
 //! The table of runs: those that are under way first, then the newest.
 
+use std::sync::Arc;
+
 use crate::app::store::Store;
 use crate::app::table::{SortKey, Source, Table};
 use crate::domain::Run;
@@ -28,8 +30,8 @@ impl Source for Runs<'_> {
         self.0.run_count()
     }
 
-    fn rows(&self) -> Box<dyn Iterator<Item = (&str, &Run)> + '_> {
-        Box::new(self.0.runs().map(|run| (run.uid.as_str(), run)))
+    fn rows(&self) -> Box<dyn Iterator<Item = (&Arc<str>, &Run)> + '_> {
+        Box::new(self.0.runs())
     }
 
     fn row(&self, key: &str) -> Option<&Run> {
