@@ -133,7 +133,7 @@ pub(crate) fn wait_until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T
 /// The counts of Ansible's own recap in a log.
 fn recap(log: &str) -> BTreeMap<String, u64> {
     let (_, counts) =
-        log.lines().filter_map(hostwright::domain::parse_recap).last().expect("no recap in the log");
+        log.lines().filter_map(hostwright::domain::parse_recap).next_back().expect("no recap in the log");
     serde_json::from_value(serde_json::to_value(counts).unwrap()).unwrap()
 }
 
@@ -269,12 +269,26 @@ async fn a_restarted_playground_knows_what_was() {
     assert_eq!(play.json(&["hosts", "list"]).as_array().unwrap().len(), 6);
 }
 
+/// Leaves the screen as a picture under `target/hostwright-test/`; those in `docs/` are made so.
+fn picture(pty: &Pty, name: &str) {
+    std::fs::write(support::kept().join(format!("{name}.svg")), pty.snapshot_svg()).unwrap();
+}
+
 /// What an operator does: open the console, look, approve, watch it become ready, quit.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_approves_in_the_console_and_sees_it_ready() {
     let play = Play::start(&["--no-machines"]).await;
-    let body = json!({"hostname": "web-1.play.test", "groups": ["web"], "address": "10.20.0.7"});
-    assert_eq!(call_hook(&play, &body).await.0, 202);
+    for (name, group, address) in
+        [("web-1", "web", "10.20.0.7"), ("web-2", "web", "10.20.0.8"), ("node-1", "k8s_worker", "10.20.0.21")]
+    {
+        let body = json!({
+            "hostname": format!("{name}.play.test"),
+            "groups": [group],
+            "address": address,
+            "facts": {"os": "debian 13", "cores": 8},
+        });
+        assert_eq!(call_hook(&play, &body).await.0, 202);
+    }
     tokio::task::spawn_blocking(move || {
         let mut command = Pty::hostwright(["-e", "play"]);
         for (name, value) in environment(&play.folder) {
@@ -282,11 +296,15 @@ async fn an_operator_approves_in_the_console_and_sees_it_ready() {
         }
         let mut pty = Pty::start(command, (120, 40));
         let before = pty.settings();
-        pty.wait_for("web-1.play.test").wait_for("pending").keys("a").wait_for("Approve web-1.play.test");
-        pty.keys("y").wait_for("1 ready");
+        pty.wait_for("web-1.play.test").wait_for("3 pending").keys("/");
+        pty.write(b"web-1\r").wait_for("2 hidden").keys("a").wait_for("Approve web-1.play.test");
+        pty.keys("y").wait_for("1 running").keys("<esc>").wait_for("node-1");
+        picture(&pty, "hosts");
+        pty.wait_for("1 ready");
         assert_eq!(play.json(&["hosts", "show", "web-1.play.test"])["phase"], "ready");
         // Its results are on screen: a role, a task, and the recap's numbers.
         pty.keys("<enter>").wait_for("collectd").wait_for("ok 20");
+        picture(&pty, "run");
         pty.keys("<esc>").wait_for("HOST").keys("q");
         assert_eq!(pty.wait_exit(), 0);
         assert_eq!(pty.settings(), before);

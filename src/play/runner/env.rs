@@ -61,7 +61,7 @@ fn value(
         Some(from) => value_from(pod, variable, from, sources),
         None => {
             let text = variable.value.as_deref().unwrap_or_default();
-            Ok(Some(mounts.place(expand(text, |name| known.get(name).map(String::as_str)))))
+            Ok(Some(mounts.place(&expand(text, |name| known.get(name).map(String::as_str)))))
         }
     }
 }

@@ -108,7 +108,7 @@ fn assemble(
     env.extend(own);
     env.extend(options.env.iter().cloned());
     let start_in = match container.working_dir.as_deref() {
-        Some(dir) if !dir.is_empty() => folder.join(mounts.place(dir.to_owned())),
+        Some(dir) if !dir.is_empty() => folder.join(mounts.place(dir)),
         _ => folder,
     };
     if !start_in.is_dir() {
@@ -135,7 +135,7 @@ fn words(container: &Container, variables: &Variables, mounts: &Mounts) -> Vec<S
     command
         .iter()
         .chain(container.args.iter().flatten())
-        .map(|word| mounts.place(expand(word, lookup)))
+        .map(|word| mounts.place(&expand(word, lookup)))
         .collect()
 }
 

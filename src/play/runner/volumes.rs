@@ -19,7 +19,7 @@ pub(super) struct Mounts(Vec<(String, PathBuf)>);
 
 impl Mounts {
     /// The same path on this machine, when `text` is one at or below a mount; else `text`.
-    pub(super) fn place(&self, text: String) -> String {
+    pub(super) fn place(&self, text: &str) -> String {
         let below = |(mount, folder): &(String, PathBuf)| {
             let rest = text.strip_prefix(mount.as_str())?;
             let path = match rest.strip_prefix('/') {
@@ -30,7 +30,7 @@ impl Mounts {
             Some((mount.len(), path.to_string_lossy().into_owned()))
         };
         // The deepest mount holds the path.
-        self.0.iter().filter_map(below).max().map_or(text.clone(), |(_, path)| path)
+        self.0.iter().filter_map(below).max().map_or_else(|| text.to_owned(), |(_, path)| path)
     }
 }
 
