@@ -299,3 +299,32 @@ async fn open(outside: &Outside, run: &RunRef) -> Done {
         Err(Problem::new(&run.name, ProblemKind::NotFound, text))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn answered(task: JoinHandle<Done>, changes: bool) -> Result<String, String> {
+        let (tell, mut told) = mpsc::channel(4);
+        answer(EffectId(7), "approving web-1".to_owned(), changes, task, tell).await;
+        let Some(Msg::Answer { id, result }) = told.recv().await else { panic!("no answer") };
+        assert_eq!(id, EffectId(7));
+        assert!(told.recv().await.is_none(), "one answer, no more");
+        result.map(|answer| format!("{answer:?}")).map_err(|problem| problem.text)
+    }
+
+    #[tokio::test]
+    async fn each_effect_is_answered_once_whatever_becomes_of_it() {
+        let done = tokio::spawn(async { Ok(Answer::Done("approved".to_owned())) });
+        assert_eq!(answered(done, true).await, Ok("Done(\"approved\")".to_owned()));
+
+        let crashed = tokio::spawn(async { panic!("in a test") });
+        assert!(answered(crashed, true).await.unwrap_err().contains("crashed"));
+
+        for (changes, word) in [(true, "may have been done"), (false, "cancelled")] {
+            let endless = tokio::spawn(std::future::pending::<Done>());
+            endless.abort();
+            assert!(answered(endless, changes).await.unwrap_err().contains(word));
+        }
+    }
+}

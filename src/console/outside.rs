@@ -176,11 +176,6 @@ impl Trouble {
         }
     }
 
-    /// Whether it is down, as far as is known.
-    pub(crate) fn is_down(&self) -> bool {
-        self.since.is_some()
-    }
-
     async fn say(&self, health: Health) {
         // Nobody listens any more when the console ends.
         let _ = self.tell.send(Msg::Health(self.back_end, health)).await;

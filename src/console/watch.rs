@@ -5,67 +5,111 @@ use std::time::Duration;
 use futures_util::{Stream, StreamExt};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 use super::outside::{Outside, Trouble};
 use crate::app::{self, LogEvent, Msg, RunRef, RunsMsg};
-use crate::backend::kube::{Kube, RunsEvent};
+use crate::backend::kube::{Kube, KubeErrorKind, RunsEvent};
 use crate::domain::results::{PlaybookStatus, RunResults};
-use crate::domain::{BackEnd, Problem};
+use crate::domain::{BackEnd, Problem, ProblemKind};
 use crate::ops;
 
 /// How long after a failed watch should have been tried again it is asked whether the API server answers. The watch itself says
 /// nothing when it goes on and nothing has changed.
 const SILENCE: Duration = Duration::from_millis(1500);
+/// How long a watch may be silent before that is asked: a dead line is as silent as a quiet cluster.
+const QUIET: Duration = Duration::from_secs(10);
+/// How long the answer may take.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// Follows all runs, for as long as the console lives.
 pub(crate) async fn runs(outside: Outside, tell: mpsc::Sender<Msg>) {
     let Some(kube) = outside.kube_at_last().await else { return };
-    let events = kube.watch_runs();
-    follow_runs(&kube, events, tell).await;
+    let mut health = Trouble::new(BackEnd::Cluster, tell.clone());
+    loop {
+        let events = std::pin::pin!(kube.watch_runs());
+        match follow_runs(&kube, events, &mut health, &tell).await {
+            Broke::Line => {}
+            Broke::Listener => return,
+        }
+    }
 }
 
-async fn follow_runs(kube: &Kube, events: impl Stream<Item = RunsEvent>, tell: mpsc::Sender<Msg>) {
-    let mut health = Trouble::new(BackEnd::Cluster, tell.clone());
-    let mut events = std::pin::pin!(events.fuse());
-    let mut quiet_until = None;
+/// Why a watch is not followed any more.
+enum Broke {
+    /// The API server was away and is back; the watch may hang on a connection that is dead.
+    Line,
+    /// Nobody listens.
+    Listener,
+}
+
+async fn follow_runs(
+    kube: &Kube,
+    mut events: impl Stream<Item = RunsEvent> + Unpin,
+    health: &mut Trouble,
+    tell: &mpsc::Sender<Msg>,
+) -> Broke {
+    let mut ask_at = Instant::now() + QUIET;
+    let mut delay = OFTEN;
+    let mut away = false;
     loop {
         let ask = async {
-            match quiet_until.filter(|_| health.is_down()) {
-                Some(time) => tokio::time::sleep_until(time).await,
-                None => std::future::pending().await,
-            }
-            kube.ping().await.is_ok()
+            tokio::time::sleep_until(ask_at).await;
+            answers(kube).await
         };
         let event = tokio::select! {
             event = events.next() => event,
-            up = ask => {
-                quiet_until = None;
-                if up {
-                    health.up().await;
+            answer = ask => {
+                match answer {
+                    Ok(()) => {
+                        health.up().await;
+                        if away {
+                            return Broke::Line;
+                        }
+                        ask_at = Instant::now() + QUIET;
+                    }
+                    Err(problem) => {
+                        away = true;
+                        delay = (delay * 2).min(LONGEST_DELAY);
+                        ask_at = Instant::now() + delay;
+                        health.down(problem, delay).await;
+                    }
                 }
                 continue;
             }
         };
+        let Some(event) = event else { return Broke::Line };
+        ask_at = Instant::now() + QUIET;
         let message = match event {
-            None => return,
-            Some(RunsEvent::Failed(error, delay)) => {
-                quiet_until = Some(tokio::time::Instant::now() + delay + SILENCE);
+            RunsEvent::Failed(error, delay) => {
+                ask_at = Instant::now() + delay + SILENCE;
                 health.down(error.problem(BackEnd::Cluster.word()), delay).await;
                 continue;
             }
-            Some(RunsEvent::Reset) => RunsMsg::Reset,
-            Some(RunsEvent::Changed(runs)) => {
-                health.up().await;
-                RunsMsg::Batch(runs)
-            }
-            Some(RunsEvent::Listed) => {
-                health.up().await;
-                RunsMsg::Listed
-            }
-            Some(RunsEvent::Removed(uid)) => RunsMsg::Removed(vec![uid]),
+            RunsEvent::Reset => RunsMsg::Reset,
+            RunsEvent::Changed(runs) => RunsMsg::Batch(runs),
+            RunsEvent::Listed => RunsMsg::Listed,
+            RunsEvent::Removed(uid) => RunsMsg::Removed(vec![uid]),
         };
+        if !matches!(message, RunsMsg::Reset) {
+            away = false;
+            health.up().await;
+        }
         if tell.send(Msg::Runs(message)).await.is_err() {
-            return;
+            return Broke::Listener;
+        }
+    }
+}
+
+/// Whether the API server answers, be it with a refusal.
+async fn answers(kube: &Kube) -> Result<(), Problem> {
+    let subject = BackEnd::Cluster.word();
+    match tokio::time::timeout(ANSWER, kube.ping()).await {
+        Ok(Err(error)) if error.kind == KubeErrorKind::Unreachable => Err(error.problem(subject)),
+        Ok(_) => Ok(()),
+        Err(_) => {
+            let text = format!("the API server did not answer within {} s", ANSWER.as_secs());
+            Err(Problem::new(subject, ProblemKind::Unreachable, text))
         }
     }
 }
@@ -122,7 +166,6 @@ pub(crate) async fn results(
     tell: mpsc::Sender<Msg>,
 ) {
     let mut known: Option<RunResults> = None;
-    let mut following = ops::results::follow(&run.uid);
     let mut pause = OFTEN;
     // Asked once more after the end: what was recorded last is there then. A pod that was killed never closes its playbook.
     let mut last_looks = LAST_LOOKS;
