@@ -1,5 +1,5 @@
 //! The console's mind and face with 10,000 hosts: what one message and one frame cost.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(clippy::indexing_slicing, missing_docs, clippy::unwrap_used)]
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use hostwright::app::{EnvironmentInfo, LogEvent, LogLine, Msg, RunsMsg, Seen, State, prepare, update};

@@ -1,6 +1,13 @@
 //! What `hostwright provision` adds to a bare `ansible-playbook` with ARA's callback: the same playbook on the same machine, the
 //! two by turns. It may add at most 150 ms.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+#![allow(
+    clippy::indexing_slicing,
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr
+)]
 
 use std::cell::RefCell;
 use std::process::Stdio;

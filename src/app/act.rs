@@ -4,10 +4,12 @@ use super::describe;
 use super::dialog::{Dialog, Palette, TextKind};
 use super::document::{self, END, LineKind};
 use super::effect::{Effect, EffectId};
+use super::notice::Level;
 use super::screens::Screen;
 use super::screens::run::{Pane, RunScreen, Shown};
 use super::screens::tasks::RowKind;
-use super::state::{Level, Seen, State};
+use super::seen::Seen;
+use super::state::State;
 use super::table::Move;
 use super::{flight, input, open, permit, screens, update};
 use crate::config::Action;
@@ -191,10 +193,10 @@ fn details(state: &mut State, seen: &Seen) {
         return;
     }
     let Some(run) = seen.subject.as_ref().and_then(|uid| state.store.run(uid)) else { return };
-    let (uid, title) = (run.uid.clone(), describe::title(run));
+    let (uid, title, host) = (run.uid.clone(), describe::title(run), run.host.to_string());
     let known = state.store.details(&uid);
     let doc = describe::overview(&state.store, &state.environment, run, known, state.now);
-    open::text(state, TextKind::Details, title, doc, uid.clone());
+    open::text(state, TextKind::Details(uid.clone()), title, doc, host);
     open::fetch_details(state, &uid);
 }
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::document::{Document, LineKind};
-use super::state::EnvironmentInfo;
+use super::environment::EnvironmentInfo;
 use super::store::Store;
 use super::time;
 use crate::domain::{Kind, Phase, Run, RunDetails, Verdict};

@@ -127,7 +127,7 @@ impl Confirm {
 }
 
 /// Which text is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TextKind {
     /// The keys.
     Help,
@@ -135,8 +135,8 @@ pub enum TextKind {
     Messages,
     /// Why.
     Why,
-    /// A host's details, where there is no room beside the table.
-    Details,
+    /// The details of the run with this UID, where there is no room beside the table.
+    Details(String),
 }
 
 /// A text to read.

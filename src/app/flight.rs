@@ -3,7 +3,8 @@
 use super::dialog::{Subject, Verb};
 use super::effect::{Effect, EffectId};
 use super::msg::Answer;
-use super::state::{Bulk, BulkRow, Entry, InFlight, Level, State};
+use super::notice::{Bulk, BulkRow, Entry, InFlight, Level};
+use super::state::State;
 use crate::domain::Problem;
 
 /// Sends an effect out. Nothing when it would change something in read-only mode, or when the same is in flight.

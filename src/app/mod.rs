@@ -10,16 +10,19 @@ pub mod dialog;
 pub mod document;
 pub mod edit;
 mod effect;
+mod environment;
 pub mod filter;
 mod flight;
 mod input;
 pub mod log;
 mod msg;
+mod notice;
 mod open;
 pub mod permit;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod screens;
+mod seen;
 mod state;
 pub mod store;
 pub mod table;
@@ -29,9 +32,10 @@ pub mod time;
 mod update;
 
 pub use effect::{Effect, EffectId, RunRef};
+pub use environment::EnvironmentInfo;
 pub use msg::{Answer, LogEvent, LogLine, Msg, RunsMsg};
+pub use notice::{Bulk, BulkRow, Entry, InFlight, Level, Notice};
 pub use screens::Screen;
-pub use state::{
-    Bulk, BulkRow, Entry, EnvironmentInfo, InFlight, Level, Notice, PaneSeen, Seen, State, WIDE,
-};
+pub use seen::{PaneSeen, Seen};
+pub use state::{State, WIDE};
 pub use update::{BACK_ENDS, prepare, update};

@@ -5,10 +5,11 @@ use super::dialog::{Button, Confirm, Dialog, Intent, Subject, TextDialog, TextKi
 use super::document::{Document, LineKind};
 use super::effect::{Effect, EffectId, RunRef};
 use super::flight;
+use super::notice::Level;
 use super::permit;
 use super::screens::Screen;
 use super::screens::run::RunScreen;
-use super::state::{Level, State};
+use super::state::State;
 use crate::config::{ACTIONS, Risk, Scope};
 use crate::domain::Run;
 
@@ -97,7 +98,10 @@ pub(super) fn ask(state: &mut State, verb: Verb, uids: &[String]) {
             Some(reason) => refused.push((uid.clone(), reason)),
             None => {
                 let run = permit::addressed(state, verb, run);
-                subjects.push(Subject { run: run_ref(run), digest: run.digest.clone() });
+                let subject = Subject { run: run_ref(run), digest: run.digest.clone() };
+                if !subjects.contains(&subject) {
+                    subjects.push(subject);
+                }
             }
         }
     }
@@ -163,12 +167,12 @@ fn describe_one(state: &State, verb: Verb, subject: &Subject, confirm: &mut Conf
                 ),
                 ("address".to_owned(), run.address.map_or(none, |a| a.to_string())),
             ];
-            confirm.notes.push(format!(
-                "Runs on {}. {}",
-                environment.name,
-                describe::key_note(&state.store, run)
-            ));
             confirm.warnings = describe::unusual(&state.store, environment, run);
+            let mut note = format!("Runs on {}.", environment.name);
+            if confirm.warnings.is_empty() {
+                note = format!("{note} {}", describe::key_note(&state.store, run));
+            }
+            confirm.notes.push(note);
         }
         Verb::Reject => {
             confirm.notes.push(

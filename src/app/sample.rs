@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::state::EnvironmentInfo;
+use super::environment::EnvironmentInfo;
 use crate::domain::results::{ResultDetails, ResultStatus, TaskResult};
 use crate::domain::{HostName, Kind, Phase, Run};
 

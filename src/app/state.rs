@@ -2,140 +2,21 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::dialog::{Dialog, Verb};
+use super::dialog::Dialog;
 use super::effect::{Effect, EffectId};
+use super::environment::EnvironmentInfo;
 use super::filter::Scratch;
+use super::notice::{Bulk, Entry, InFlight, Level, Notice};
 use super::screens::Screen;
 use super::screens::hosts::HostsScreen;
 use super::screens::run::RunScreen;
 use super::screens::runs::RunsScreen;
 use super::store::Store;
 use super::table::Table;
-use crate::config::{Environment, Key, Keymap, Scope, Settings};
+use crate::config::{Key, Keymap, Scope};
 use crate::domain::{BackEnd, Health, Problem, Run};
-
-/// What the console knows of where it is and who it works for.
-#[derive(Debug, Clone)]
-pub struct EnvironmentInfo {
-    /// The environment's name; empty when nothing is configured.
-    pub name: String,
-    /// Dangerous actions ask for the name to be typed.
-    pub guarded: bool,
-    /// This is the playground.
-    pub playground: bool,
-    /// Nothing may be changed.
-    pub read_only: bool,
-    /// Who we are, as decisions will say it.
-    pub operator: String,
-    /// Where the cluster is: context and namespace, for messages.
-    pub cluster: String,
-    /// The environment has a queue.
-    pub amqp: bool,
-    /// The environment has ARA.
-    pub ara: bool,
-    /// The playbook that is applied.
-    pub playbook: String,
-    /// The branch when a host asks for none; none: the repository's default.
-    pub branch: Option<String>,
-    /// The zone of absolute times: the operator's, or UTC.
-    pub zone: TimeZone,
-}
-
-impl EnvironmentInfo {
-    /// What the settings say; `cluster` is the context and namespace in words, `zone` the operator's.
-    #[must_use]
-    pub fn new(settings: &Settings, operator: String, cluster: String, zone: TimeZone) -> Self {
-        let Environment { name, guarded, playground, amqp, ara, policy, .. } = &settings.environment;
-        Self {
-            name: name.clone(),
-            guarded: *guarded,
-            playground: *playground,
-            read_only: settings.read_only,
-            operator,
-            cluster,
-            amqp: amqp.is_some(),
-            ara: ara.is_some(),
-            playbook: policy.playbook.clone(),
-            branch: policy.branch.clone(),
-            zone: if settings.console.utc { TimeZone::UTC } else { zone },
-        }
-    }
-}
-
-/// How much a notice matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
-    /// Something was done.
-    Info,
-    /// Something is to be known.
-    Warning,
-    /// Something went wrong.
-    Error,
-}
-
-/// One line of what happened in this console.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// When.
-    pub at: Timestamp,
-    /// How much it matters.
-    pub level: Level,
-    /// What happened, in full.
-    pub text: String,
-    /// What to do about it; may be empty.
-    pub advice: String,
-}
-
-/// What is said on the line above the footer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
-    /// How much it matters.
-    pub level: Level,
-    /// The words.
-    pub text: String,
-    /// When it goes by itself.
-    pub until: Timestamp,
-}
-
-/// An effect whose answer is awaited.
-#[derive(Debug, Clone, PartialEq)]
-pub struct InFlight {
-    /// Its id.
-    pub id: EffectId,
-    /// What it is, with id 0.
-    pub effect: Effect,
-    /// Since when.
-    pub since: Timestamp,
-    /// How far it is.
-    pub progress: String,
-    /// The operator wants it cancelled.
-    pub cancelled: bool,
-}
-
-/// A deed on several runs, with the outcome of each.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bulk {
-    /// What is done.
-    pub verb: Verb,
-    /// Each run: its host, its effect, and how it ended.
-    pub rows: Vec<BulkRow>,
-}
-
-/// One run of a [`Bulk`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BulkRow {
-    /// The host.
-    pub host: String,
-    /// The run's UID.
-    pub uid: String,
-    /// The effect.
-    pub id: Option<EffectId>,
-    /// How it ended: the words, or why it did not.
-    pub outcome: Option<Result<String, String>>,
-}
 
 /// How many lines of what happened are kept.
 const ACTIVITY_KEPT: usize = 500;
@@ -362,41 +243,5 @@ impl State {
     /// A problem: to the notice line and to what happened.
     pub(super) fn problem(&mut self, problem: &Problem) {
         self.say(Level::Error, problem.text.clone(), problem.advice.clone());
-    }
-}
-
-/// Which part of something longer a pane showed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PaneSeen {
-    /// The first row or line.
-    pub top: usize,
-    /// How many fit.
-    pub page: usize,
-}
-
-/// What the last frame showed: what keys refer to.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Seen {
-    /// When the text on screen changes by itself (ages, notices that end, a pause that is over): send
-    /// [`Msg::Wake`](super::Msg::Wake) then.
-    pub wake: Option<Timestamp>,
-    /// The UID of the run that stood under the cursor: actions take this one.
-    pub subject: Option<String>,
-    /// The table of hosts or runs.
-    pub list: PaneSeen,
-    /// The tree of tasks.
-    pub tasks: PaneSeen,
-    /// The result.
-    pub result: PaneSeen,
-    /// The log.
-    pub log: PaneSeen,
-    /// The text in the dialog.
-    pub dialog: PaneSeen,
-}
-
-impl Seen {
-    /// The text on screen changes at this time too.
-    pub fn wake_at(&mut self, at: Timestamp) {
-        self.wake = Some(self.wake.map_or(at, |other| other.min(at)));
     }
 }

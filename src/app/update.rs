@@ -4,12 +4,15 @@ use std::collections::HashSet;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::dialog::{Dialog, TextKind};
 use super::effect::{Effect, EffectId};
 use super::msg::{LogEvent, Msg, RunsMsg};
+use super::notice::{Entry, Level};
 use super::screens::hosts::Hosts;
 use super::screens::run::Shown;
 use super::screens::runs::Runs;
-use super::state::{Level, Seen, State};
+use super::seen::Seen;
+use super::state::State;
 use super::{Screen, describe, flight, input, open};
 use crate::domain::{BackEnd, Health, Run};
 
@@ -76,7 +79,19 @@ pub fn prepare(state: &mut State, now: Timestamp) {
         };
         screen.arrange(store, overview);
     }
+    refresh_details(state);
     state.clear_redraw();
+}
+
+/// The details of a host stand in a dialog: they may have come meanwhile.
+fn refresh_details(state: &mut State) {
+    let State { dialogs, store, environment, now, .. } = state;
+    let Some(Dialog::Text(text)) = dialogs.last_mut() else { return };
+    if let TextKind::Details(uid) = &text.kind
+        && let Some(run) = store.run(uid)
+    {
+        text.doc = describe::overview(store, environment, run, store.details(uid), *now);
+    }
 }
 
 fn arrange(
@@ -173,7 +188,7 @@ fn set_health(state: &mut State, back_end: BackEnd, health: Health) {
     if now_down != was_down
         && let Some((level, text, advice)) = text
     {
-        state.remember(super::state::Entry { at: state.now, level, text, advice });
+        state.remember(Entry { at: state.now, level, text, advice });
     }
     state.touch();
 }

@@ -15,6 +15,7 @@ use super::{clipboard, watch};
 use crate::app::{Answer, Effect, EffectId, Msg, RunRef};
 use crate::config::Settings;
 use crate::domain::{BackEnd, Health, Problem, ProblemKind};
+use crate::ops;
 use crate::ops::decide::{self, Changes, Seen};
 use crate::ops::machine;
 use crate::ops::marks::{self, Wish};
@@ -76,6 +77,7 @@ impl Effects {
         }
         self.streams.spawn(self.outside.clone().connect_kube(self.tell.clone()));
         self.streams.spawn(self.outside.clone().watch_queue(self.tell.clone()));
+        self.streams.spawn(watch::ara(self.outside.clone()));
         self.streams.spawn(watch::runs(self.outside.clone(), self.tell.clone()));
     }
 
@@ -192,6 +194,7 @@ async fn carry_out(outside: Outside, effect: Effect) -> Done {
         Effect::Retry { run, .. } => mark(&outside, &run, Wish::Retry, "asked for another run of").await,
         Effect::Stop { run, .. } => stop(&outside, &run).await,
         Effect::OpenRun { run, .. } => open(&outside, &run).await,
+        Effect::FetchResult { result, .. } => fetch(&outside, result).await,
         Effect::BootMachine { .. } => boot(&outside).await,
         other => Err(Problem::new(
             other.doing(),
@@ -270,6 +273,14 @@ async fn boot(outside: &Outside) -> Done {
         .await
         .map_err(|error| error.problem(host.to_string()))?;
     Ok(Answer::Done(format!("{host} boots")))
+}
+
+async fn fetch(outside: &Outside, result: u64) -> Done {
+    let nothing =
+        || Problem::new("ara", ProblemKind::Refused, "this environment has no ARA: nothing is recorded");
+    let ara = outside.ara().await.ok_or_else(nothing)??;
+    let details = ops::results::details(ara, result).await.map_err(|error| error.problem())?;
+    Ok(Answer::Result(Box::new(details)))
 }
 
 async fn open(outside: &Outside, run: &RunRef) -> Done {

@@ -1,7 +1,7 @@
 //! The shell of the terminal UI: terminal, event loop, effects, watches.
 //!
-//! `main` calls [`run`] in the one runtime. The loop owns the [`State`](crate::app::State) and waits for nothing but its
-//! bounded channels: keys from [`input`], messages from [`effects`] and [`watch`], signals, and the time. The mind is
+//! `main` calls [`run`] in the one runtime. The loop owns the [`State`] and waits for nothing but its
+//! bounded channels: keys from `input`, messages from `effects` and `watch`, signals, and the time. The mind is
 //! [`crate::app`], the face is [`crate::view`]; neither knows of this module, and this one decides nothing that they could.
 
 mod caps;

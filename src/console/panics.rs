@@ -75,7 +75,10 @@ impl Drop for Guard {
 
 /// Message and place, in one line.
 fn describe(info: &PanicHookInfo<'_>) -> String {
-    let text = info.payload_as_str().unwrap_or("a panic without a message");
+    let payload = info.payload();
+    let text =
+        payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("a panic without a message");
     let thread = std::thread::current().name().unwrap_or("unnamed").to_owned();
     match info.location() {
         Some(place) => format!("{text} ({}:{}, thread {thread})", place.file(), place.line()),

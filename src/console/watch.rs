@@ -122,6 +122,7 @@ pub(crate) async fn results(
     tell: mpsc::Sender<Msg>,
 ) {
     let mut known: Option<RunResults> = None;
+    let mut following = ops::results::follow(&run.uid);
     let mut pause = OFTEN;
     // Asked once more after the end: what was recorded last is there then. A pod that was killed never closes its playbook.
     let mut last_looks = LAST_LOOKS;
@@ -129,7 +130,7 @@ pub(crate) async fn results(
         let was_over = *over.borrow_and_update();
         let found = match outside.ara().await {
             None => return,
-            Some(Ok(ara)) => ops::results::of_run(ara, &run.uid).await.map_err(|error| error.problem()),
+            Some(Ok(ara)) => following.look(ara).await.map_err(|error| error.problem()),
             Some(Err(problem)) => Err(problem),
         };
         outside.ara_said(found.as_ref().map(drop), pause).await;
@@ -160,6 +161,22 @@ pub(crate) async fn results(
     }
 }
 
+/// Asks now and then whether ARA is there: seldom while it is, and nothing else asks it.
+pub(crate) async fn ara(outside: Outside) {
+    let mut delay = OFTEN;
+    loop {
+        let asked = match outside.ara().await {
+            None => return,
+            Some(Ok(ara)) => ara.ping().await.map_err(|error| error.problem()),
+            Some(Err(problem)) => Err(problem),
+        };
+        delay = if asked.is_ok() { STILL_THERE } else { (delay * 2).min(LONGEST_DELAY) };
+        outside.ara_said(asked.as_ref().map(drop), delay).await;
+        tokio::time::sleep(delay).await;
+        delay = if asked.is_ok() { OFTEN } else { delay };
+    }
+}
+
 fn retried(mut problem: Problem, delay: Duration) -> Problem {
     problem.retry_at = Timestamp::now().checked_add(delay).ok();
     problem
@@ -169,6 +186,8 @@ const RETRY: Duration = Duration::from_secs(3);
 const OFTEN: Duration = Duration::from_secs(1);
 const SELDOM: Duration = Duration::from_secs(10);
 const LAST_LOOKS: u32 = 10;
+const STILL_THERE: Duration = Duration::from_secs(60);
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
 fn line(line: crate::domain::LogLine) -> app::LogLine {
     app::LogLine { at: line.at, bytes: line.text.into_boxed_slice() }

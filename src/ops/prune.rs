@@ -7,7 +7,7 @@ use crate::domain::{HostName, Kind, Run};
 /// The runs that may be deleted when each host keeps `keep` of each kind (at least one). A run that goes on, or whose mark
 /// waits, is never among them.
 #[must_use]
-pub fn surplus(runs: &[Run], keep: usize) -> Vec<&Run> {
+pub fn surplus<'a>(runs: impl IntoIterator<Item = &'a Run>, keep: usize) -> Vec<&'a Run> {
     let mut by_host: BTreeMap<(&HostName, Kind), Vec<&Run>> = BTreeMap::new();
     for run in runs {
         by_host.entry((&run.host, run.kind)).or_default().push(run);

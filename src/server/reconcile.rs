@@ -188,19 +188,22 @@ async fn work(
     full.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut resting: HashMap<String, Instant> = HashMap::new();
     loop {
+        let mut pass = Pass::Changes;
         tokio::select! {
             () = changed.notified() => {}
-            _ = full.tick() => resting.clear(),
-            () = back(&mut broker) => resting.clear(),
+            _ = full.tick() => pass = Pass::Full,
+            () = back(&mut broker) => pass = Pass::Full,
             () = shutdown.cancelled() => return,
         }
         if !leads.load(Ordering::Relaxed) {
             continue;
         }
+        if pass == Pass::Full {
+            resting.clear();
+        }
         resting.retain(|_, since| since.elapsed() < REST);
-        let all: Vec<Run> = lock(runs).values().cloned().collect();
-        let due: Vec<Run> = all
-            .iter()
+        let due: Vec<Run> = lock(runs)
+            .values()
             .filter(|run| !resting.contains_key(&run.uid) && needs_work(context, run))
             .cloned()
             .collect();
@@ -209,8 +212,19 @@ async fn work(
             () = shutdown.cancelled() => return,
         };
         resting.extend(failed.into_iter().map(|uid| (uid, Instant::now())));
-        prune(context, &all).await;
+        if pass == Pass::Full {
+            prune(context, runs).await;
+        }
     }
+}
+
+/// What the worker looks at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// Runs that have changed; what failed a moment ago rests.
+    Changes,
+    /// Everything.
+    Full,
 }
 
 /// Waits until the broker's health turns to up.
@@ -272,11 +286,15 @@ async fn serve_one(context: &Context, run: &Run) -> Result<(), OpError> {
     Ok(())
 }
 
-async fn prune(context: &Context, all: &[Run]) {
-    for run in ops::prune::surplus(all, context.settings.keep_runs) {
-        match context.kube.delete_run(&context.permit, run).await {
+async fn prune(context: &Context, runs: &Runs) {
+    let surplus: Vec<Run> = {
+        let runs = lock(runs);
+        ops::prune::surplus(runs.values(), context.settings.keep_runs).into_iter().cloned().collect()
+    };
+    for run in surplus {
+        match context.kube.delete_run(&context.permit, &run).await {
             Ok(()) => tracing::info!(run = run.name, "pruned"),
-            Err(error) => tracing::debug!(%error, "not pruned"),
+            Err(error) => tracing::warn!(%error, "not pruned"),
         }
     }
 }

@@ -69,7 +69,7 @@ fn common(state: &State, table: &Table, noun: &str, seen: &mut Seen) -> Vec<(Str
         }
         _ if state.store.ever_listed() => Vec::new(),
         _ if state.store.is_listing() => vec![(format!("reading the runs of {cluster}"), Role::Muted)],
-        _ => vec![(format!("connecting to the cluster {cluster}"), Role::Muted)],
+        _ => vec![(format!("connecting to the cluster {cluster}").trim_end().to_owned(), Role::Muted)],
     }
 }
 

@@ -51,26 +51,38 @@ fn back_ends(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
     let all: Vec<_> =
         BACK_ENDS.into_iter().map(|b| (b, state.store.health(b))).filter(|(_, h)| used(h)).collect();
     let troubled = all.iter().filter(|(_, h)| trouble(h)).count();
+    let said = |h: &Health| !narrow || trouble(h);
+    let gap = if narrow { 1 } else { 3 };
+    let fixed: usize = all.iter().map(|(b, h)| 2 + gap + if said(h) { width(b.word()) } else { 0 }).sum();
+    // Those in trouble share the room that the others leave.
+    let share = usize::from(area.width).saturating_sub(fixed + troubled) / troubled.max(1);
     let mut x = 1;
     for (back_end, health) in all {
         let role = health_role(health);
         x += pen.put(area, x, 0, pen.symbols().health(health), role) + 1;
-        let word_role = if trouble(health) { role } else { Role::Muted };
-        if !narrow || trouble(health) {
-            x += pen.put(area, x, 0, back_end.word(), word_role);
+        if said(health) {
+            let role = if trouble(health) { role } else { Role::Muted };
+            x += pen.put(area, x, 0, back_end.word(), role);
         }
         if let Health::Down { problem, .. } = health {
-            // Several share the room that is left.
-            let share = usize::from(area.width.saturating_sub(x)) / troubled.max(1);
-            let next = problem.retry_at.map(|at| format!(", next try {}", until(at, state.now, seen)));
-            let next = next.unwrap_or_default();
-            let room = share.saturating_sub(width(&next) + 3);
-            let reason = cut_end(&problem.text, room.min(48), pen.symbols().ellipsis());
-            let said =
-                if room < 8 { next.trim_start_matches(", ").to_owned() } else { format!("{reason}{next}") };
-            x += 1 + pen.put(area, x + 1, 0, &cut_end(&said, share, pen.symbols().ellipsis()), Role::Down);
+            let next = problem.retry_at.map(|at| until(at, state.now, seen));
+            let text = reason(&problem.text, next.as_deref(), share, pen.symbols().ellipsis());
+            x += 1 + pen.put(area, x + 1, 0, &text, Role::Down);
         }
-        x += if narrow { 1 } else { 3 };
+        x += u16::try_from(gap).unwrap_or(1);
+    }
+}
+
+/// Why a back end is down and when it is tried again, in so many columns.
+fn reason(text: &str, next: Option<&str>, room: usize, ellipsis: &str) -> String {
+    let text = super::text::harmless(text);
+    let Some(next) = next else { return cut_end(&text, room, ellipsis) };
+    let (long, short) = (format!(", next try {next}"), format!(", {next}"));
+    let fits = |tail: &str, least: usize| room.checked_sub(width(tail)).filter(|left| *left >= least);
+    match (fits(&long, width(&text).min(24)), fits(&short, 12)) {
+        (Some(left), _) => format!("{}{long}", cut_end(&text, left, ellipsis)),
+        (None, Some(left)) => format!("{}{short}", cut_end(&text, left, ellipsis)),
+        (None, None) => cut_end(next, room, ellipsis),
     }
 }
 

@@ -7,7 +7,6 @@ use super::pen::{Pen, columns, rows};
 use super::table::{self, Column, Placed, RowView};
 use super::words::{age, phase_role, spinner};
 use super::{doc, empty};
-use crate::app::filter::Scratch;
 use crate::app::screens::hosts::COLUMNS;
 use crate::app::{Seen, State, WIDE, describe, time};
 use crate::config::Role;
@@ -52,7 +51,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, seen: &mut
     } else {
         table::headings(pen, heading, &placed, sorted, hosts.descending);
     }
-    let mut scratch = Scratch::default();
+    let mut scratch = None;
     for (y, at) in (0..).zip(range) {
         let Some(row) = hosts.rows().get(at) else { break };
         let Some(run) = state.store.head(&row.key) else { continue };

@@ -8,7 +8,6 @@ use super::layout::Layout;
 use super::pen::{Pen, columns, rows};
 use super::table::{self, Column, Placed, RowView};
 use super::words::{age, phase_role};
-use crate::app::filter::Scratch;
 use crate::app::screens::runs::COLUMNS;
 use crate::app::{Seen, State, describe, time};
 use crate::config::Role;
@@ -48,7 +47,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, seen: &mut
         let sorted = COLUMNS.get(runs.column).copied().unwrap_or_default();
         table::headings(pen, heading, &placed, sorted, runs.descending);
     }
-    let mut scratch = Scratch::default();
+    let mut scratch = None;
     for (y, at) in (0..).zip(range) {
         let Some(row) = runs.rows().get(at) else { break };
         let Some(run) = state.store.run(&row.key) else { continue };

@@ -110,14 +110,14 @@ pub(crate) struct RowView<'a> {
     pub(crate) marked: bool,
 }
 
-/// Marker, symbol, mark and name.
+/// Marker, symbol, mark and name. `scratch` is made when a filter first needs it.
 pub(crate) fn name(
     pen: &mut Pen<'_>,
     line: Rect,
     placed: &Placed,
     row: &RowView<'_>,
     table: &Table,
-    scratch: &mut Scratch,
+    scratch: &mut Option<Scratch>,
 ) {
     let symbols = pen.symbols();
     if row.selected {
@@ -137,7 +137,7 @@ pub(crate) fn name(
     let matched = if table.filter.is_empty() || row.selected {
         Vec::new()
     } else {
-        table.filter.matched(&shown, scratch)
+        table.filter.matched(&shown, scratch.get_or_insert_default())
     };
     if matched.is_empty() {
         pen.put_styled(line, placed.x, 0, &shown, style);

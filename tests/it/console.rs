@@ -3,9 +3,16 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use hostwright::backend::kube::{JobTemplate, Kube, NewRun};
+use hostwright::config::{self, Settings, Sources};
+use hostwright::domain::{Kind, Phase, RawAnnouncement, Run};
+use hostwright::play::api::{Api, Options};
 use rustix::process::Signal;
 use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
+use crate::proxy::Proxy;
 use crate::pty::{CommandBuilder, Pty};
 
 /// The console in an environment whose every back end is unreachable.
@@ -15,13 +22,20 @@ struct Far {
 
 impl Far {
     fn new() -> Self {
+        Self::at("https://127.0.0.1:1")
+    }
+
+    /// With an API server at this address.
+    fn at(server: &str) -> Self {
         let folder = TempDir::new().unwrap();
         std::fs::write(
             folder.path().join("kubeconfig"),
-            "apiVersion: v1\nkind: Config\ncurrent-context: far\n\
-             contexts: [{name: far, context: {cluster: far, user: far}}]\n\
-             clusters: [{name: far, cluster: {server: 'https://127.0.0.1:1'}}]\n\
-             users: [{name: far, user: {token: none}}]\n",
+            format!(
+                "apiVersion: v1\nkind: Config\ncurrent-context: far\n\
+                 contexts: [{{name: far, context: {{cluster: far, user: far}}}}]\n\
+                 clusters: [{{name: far, cluster: {{server: '{server}'}}}}]\n\
+                 users: [{{name: far, user: {{token: none}}}}]\n"
+            ),
         )
         .unwrap();
         let config = folder.path().join("hostwright");
@@ -35,6 +49,12 @@ impl Far {
         )
         .unwrap();
         Self { folder }
+    }
+
+    fn settings(&self) -> Settings {
+        let file = Some(self.path().join("hostwright/config.toml"));
+        let sources = Sources { file, environment: Some("far".into()), ..Sources::default() };
+        config::load(&sources).unwrap().settings(None).unwrap()
     }
 
     fn path(&self) -> &Path {
@@ -147,6 +167,7 @@ fn quitting_ends_it_well() {
 fn late_answers_and_cut_sequences_are_no_letters() {
     let far = Far::new();
     let mut pty = far.start(&[]);
+    let mut wide = 80;
     for answer in [
         &b"\x1b]11;rgb:qqqq/????/qqqq\x1b\\"[..],
         b"\x1bP>|q?q\x1b\\",
@@ -156,13 +177,15 @@ fn late_answers_and_cut_sequences_are_no_letters() {
         for cut in 2..answer.len() {
             let mark = pty.mark();
             pty.write(&answer[..cut]);
-            // A frame of its own between the two: they arrive in two reads.
-            pty.resize(if cut % 2 == 0 { (81, 24) } else { (80, 24) }).wait_bytes(mark, b"\x1b[?2026l");
+            // A frame between the two: they arrive in two reads.
+            wide = 161 - wide;
+            pty.resize((wide, 24)).wait_bytes(mark, b"\x1b[?2026l");
             pty.write(&answer[cut..]);
+            assert!(pty.alive(), "{} cut at {cut}", answer.escape_ascii());
         }
     }
-    pty.keys("?").wait_for("Help");
-    pty.keys("C-c").wait_gone("Help");
+    pty.keys("?").wait_for("EVERYWHERE");
+    pty.keys("C-c").wait_gone("EVERYWHERE");
     pty.keys("q");
     assert_eq!(pty.wait_exit(), 0);
 }
@@ -415,4 +438,110 @@ fn nothing_is_written_and_nothing_computed_while_nothing_changes() {
     assert_eq!(pty.mark(), bytes, "something was written");
     assert!(ticks() - spent <= 3, "it spent {} ticks doing nothing", ticks() - spent);
     pty.signal(Signal::TERM).wait_exit();
+}
+
+/// A cluster that can be cut off, and the console's environment in it.
+struct Near {
+    far: Far,
+    settings: Settings,
+    kube: Kube,
+    proxy: Proxy,
+    end: CancellationToken,
+}
+
+impl Near {
+    async fn new() -> Self {
+        let end = CancellationToken::new();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let proxy = Proxy::start(port).await;
+        let far = Far::at(&format!("http://127.0.0.1:{}", proxy.port()));
+        let logs = far.path().join("logs");
+        let api =
+            Api::open(Options::new(logs, include_str!("../data/ca.pem"), "https://127.0.0.1:1")).unwrap();
+        tokio::spawn(api.run(listener, end.clone()));
+        // We go straight to the server: what the proxy does is the console's trouble.
+        let settings = far.settings();
+        let direct = Far::at(&format!("http://127.0.0.1:{port}"));
+        let kube = Kube::connect(&direct.settings().environment.kubernetes).await.unwrap();
+        Self { far, settings, kube, proxy, end }
+    }
+
+    async fn pending(&self, host: &str) -> Run {
+        let template =
+            JobTemplate::parse(include_str!("../../assets/play/job.yaml"), &self.settings.job).unwrap();
+        let announcement = RawAnnouncement {
+            hostname: host.into(),
+            sshkeys: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB9dG4kjRhQtTWVTzd2t27+t0DEHBPW7iOD23TUiYLio"
+                .into(),
+            address: Some("10.0.0.1".into()),
+            ..RawAnnouncement::default()
+        };
+        let announcement = announcement.check().unwrap();
+        let new = NewRun {
+            kind: Kind::Provision,
+            number: 1,
+            announcement: &announcement,
+            seen: jiff::Timestamp::now(),
+            decided: None,
+            answers: None,
+            queue: false,
+        };
+        self.kube.create_run(&self.settings.permit().unwrap(), &template, &new).await.unwrap().run
+    }
+
+    async fn again(&self, run: &Run) -> Run {
+        self.kube.run(&run.name).await.unwrap().run
+    }
+}
+
+impl Drop for Near {
+    fn drop(&mut self) {
+        self.end.cancel();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pending_host_is_approved_with_two_keys_and_another_rejected() {
+    let near = Near::new().await;
+    let first = near.pending("web-1.example.org").await;
+    let second = near.pending("web-2.example.org").await;
+    let mut pty = Pty::start(near.far.command(&[]), (120, 40));
+    pty.wait_for("web-1.example.org").wait_for("web-2.example.org");
+    pty.keys("a").wait_for("Approve web-1");
+    pty.keys("y").wait_for("approved web-1");
+    assert_eq!(near.again(&first).await.phase, Phase::Queued);
+    pty.keys("g g")
+        .keys("/")
+        .write(b"web-2")
+        .keys("<enter>")
+        .wait_gone("web-1.example.org")
+        .keys("x")
+        .wait_for("Reject web-2");
+    pty.keys("y").wait_for("rejected");
+    let second = near.again(&second).await;
+    assert_eq!((second.phase, second.decision.unwrap().by.is_empty()), (Phase::Rejected, false));
+    pty.keys("q");
+    assert_eq!(pty.wait_exit(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_goes_leaves_its_rows_and_comes_back_by_itself() {
+    let near = Near::new().await;
+    near.pending("web-1.example.org").await;
+    let mut pty = Pty::start(near.far.command(&[]), (120, 40));
+    pty.wait_for("web-1.example.org");
+    // Connections end, nothing is changed meanwhile: it is found again without any news.
+    near.proxy.cut();
+    pty.wait_for("next try").wait_for("web-1.example.org");
+    pty.wait_gone("next try").wait_for("web-1.example.org");
+    // What changes while it is away is there when it is back.
+    near.proxy.stall();
+    near.proxy.cut();
+    pty.wait_for("next try");
+    near.pending("web-2.example.org").await;
+    near.proxy.go_on();
+    pty.wait_for("web-2.example.org").wait_gone("next try");
+    pty.keys("q");
+    assert_eq!(pty.wait_exit(), 0);
 }

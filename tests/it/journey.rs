@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::pty::Pty;
 use crate::support;
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -89,13 +91,20 @@ pub(crate) fn command(folder: &TempDir) -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HOSTWRIGHT_")) {
         command.env_remove(name);
     }
+    command.envs(environment(folder));
     command
-        .env("HOSTWRIGHT_PLAY_DIR", folder.path().join("play"))
-        .env("HOSTWRIGHT_PLAY_PYTHON", support::kept())
-        .env("XDG_CONFIG_HOME", folder.path().join("config"))
-        .env("XDG_STATE_HOME", folder.path().join("state"))
-        .env("USER", "ann");
-    command
+}
+
+/// What makes a program find the playground in this folder, and nothing of the user's.
+fn environment(folder: &TempDir) -> Vec<(&'static str, PathBuf)> {
+    let at = |part: &str| folder.path().join(part);
+    vec![
+        ("HOSTWRIGHT_PLAY_DIR", at("play")),
+        ("HOSTWRIGHT_PLAY_PYTHON", support::kept()),
+        ("XDG_CONFIG_HOME", at("config")),
+        ("XDG_STATE_HOME", at("state")),
+        ("USER", "ann".into()),
+    ]
 }
 
 /// An HTTP client; the binary installs the TLS provider by itself, a test has to.
@@ -124,7 +133,7 @@ pub(crate) fn wait_until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T
 /// The counts of Ansible's own recap in a log.
 fn recap(log: &str) -> BTreeMap<String, u64> {
     let (_, counts) =
-        log.lines().filter_map(hostwright::domain::parse_recap).last().expect("no recap in the log");
+        log.lines().filter_map(hostwright::domain::parse_recap).next_back().expect("no recap in the log");
     serde_json::from_value(serde_json::to_value(counts).unwrap()).unwrap()
 }
 
@@ -258,4 +267,49 @@ async fn a_restarted_playground_knows_what_was() {
     let boot = play.run(&["play", "host"]);
     assert!(boot.status.success(), "{}", String::from_utf8_lossy(&boot.stderr));
     assert_eq!(play.json(&["hosts", "list"]).as_array().unwrap().len(), 6);
+}
+
+/// Leaves the screen as a picture under `target/hostwright-test/`; those in `docs/` are made so.
+fn picture(pty: &Pty, name: &str) {
+    std::fs::write(support::kept().join(format!("{name}.svg")), pty.snapshot_svg()).unwrap();
+}
+
+/// What an operator does: open the console, look, approve, watch it become ready, quit.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_approves_in_the_console_and_sees_it_ready() {
+    let play = Play::start(&["--no-machines"]).await;
+    for (name, group, address) in
+        [("web-1", "web", "10.20.0.7"), ("web-2", "web", "10.20.0.8"), ("node-1", "k8s_worker", "10.20.0.21")]
+    {
+        let body = json!({
+            "hostname": format!("{name}.play.test"),
+            "groups": [group],
+            "address": address,
+            "facts": {"os": "debian 13", "cores": 8},
+        });
+        assert_eq!(call_hook(&play, &body).await.0, 202);
+    }
+    tokio::task::spawn_blocking(move || {
+        let mut command = Pty::hostwright(["-e", "play"]);
+        for (name, value) in environment(&play.folder) {
+            command.env(name, value);
+        }
+        let mut pty = Pty::start(command, (120, 40));
+        let before = pty.settings();
+        pty.wait_for("web-1.play.test").wait_for("3 pending").keys("/");
+        pty.write(b"web-1\r").wait_for("2 hidden").keys("a").wait_for("Approve web-1.play.test");
+        pty.keys("y").wait_for("1 running").keys("<esc>").wait_for("node-1");
+        picture(&pty, "hosts");
+        pty.wait_for("1 ready");
+        assert_eq!(play.json(&["hosts", "show", "web-1.play.test"])["phase"], "ready");
+        // Its results are on screen: a role, a task, and the recap's numbers.
+        pty.keys("<enter>").wait_for("collectd").wait_for("ok 20");
+        picture(&pty, "run");
+        pty.keys("<esc>").wait_for("HOST").keys("q");
+        assert_eq!(pty.wait_exit(), 0);
+        assert_eq!(pty.settings(), before);
+        assert_eq!(pty.modes_left(), Vec::<String>::new());
+    })
+    .await
+    .unwrap();
 }

@@ -4,6 +4,8 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::disallowed_methods,
+    clippy::large_futures,
     clippy::indexing_slicing,
     clippy::string_slice
 )]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hostwright::agent::provision;
 use hostwright::backend::amqp::Broker;
+use hostwright::backend::ansible;
 use hostwright::config::{Amqp, Ara, AraCredentials, Secret};
 use hostwright::domain::{ExitCode, Message, Parameters, RunDetails};
 use serde_json::{Value, json};
@@ -74,7 +75,7 @@ async fn a_host_becomes_ready_and_everything_about_it_is_known() {
     let files = get(&format!("files?playbook={id}")).await;
     for file in files["results"].as_array().unwrap() {
         let file = get(&format!("files/{}", file["id"])).await;
-        assert!(!file["content"].as_str().unwrap().contains("hostwright_run"), "{}", file["path"]);
+        assert!(!file["content"].as_str().unwrap().contains("AAAAC3NzaC1lZDI1"), "{}", file["path"]);
     }
     assert!(files["count"].as_u64().unwrap() >= 1);
 }
@@ -487,4 +488,29 @@ async fn until(condition: impl Fn() -> bool) {
         }
     };
     tokio::time::timeout(PATIENCE, wait).await.unwrap();
+}
+
+#[tokio::test]
+async fn ssh_knows_the_host_by_its_announced_keys_only() {
+    let dir = support::temp();
+    let odd = dir.path().join("a b%h");
+    let host = announcement(&json!({})).host;
+    let text = ansible::inventory(&host, Some("2001:db8::1".parse().unwrap()), &[], &odd);
+    let inventory: Value = serde_saphyr::from_str(&text).unwrap();
+    let arguments = inventory["all"]["hosts"][HOST]["ansible_ssh_common_args"].as_str().unwrap();
+    let asked = tokio::process::Command::new("ssh")
+        .arg("-G")
+        .args(shell_words::split(arguments).unwrap())
+        .arg("2001:db8::1")
+        .output()
+        .await
+        .expect("the tests need ssh: apt install openssh-client");
+    let settings = String::from_utf8(asked.stdout).unwrap();
+    for line in [
+        &format!("userknownhostsfile {}", odd.display()),
+        "stricthostkeychecking true",
+        &format!("hostkeyalias {HOST}"),
+    ] {
+        assert!(settings.lines().any(|l| l == line), "{line}:\n{settings}");
+    }
 }

@@ -22,27 +22,37 @@ use crate::ops::targets;
 /// What is kept of the pod's grace period for everything after the playbook's end.
 const RESERVE: Duration = Duration::from_secs(10);
 
+/// What an attempt leaves in the world, whichever way it ends.
+#[derive(Default)]
+struct Traces {
+    /// The token that was minted.
+    token: Option<BootstrapToken>,
+    /// The playbooks that ARA recorded.
+    playbooks: Vec<u64>,
+}
+
 /// Makes the attempt, and removes what it leaves: the work folder always, a minted token unless the host is to join with it.
+/// Returns with it the ids of ARA's playbooks.
 pub(super) async fn attempt<W: AsyncWrite + Unpin>(
     session: &Session<'_>,
     details: &Details,
     log: &mut Log<W>,
-) -> End {
+) -> (End, Vec<u64>) {
     let base = session.settings.provision.work_dir.clone().unwrap_or_else(std::env::temp_dir);
     let work = match Work::create(&base, &session.own.uid) {
         Ok(work) => work,
         Err(error) => {
             let text = format!("cannot make a work folder in {}: {error}", base.display());
-            return Failure::new(ExitCode::Misconfigured, text).into();
+            return (Failure::new(ExitCode::Misconfigured, text).into(), Vec::new());
         }
     };
-    let mut token = None;
-    let mut end = match apply(session, details, &work, &mut token, log).await {
+    let mut traces = Traces::default();
+    let mut end = match apply(session, details, &work, &mut traces, log).await {
         Ok(end) => end,
         Err(failure) => failure.into(),
     };
     let joins = end.exit == ExitCode::Ready && !details.parameters.check;
-    if let Some(token) = token.filter(|_| !joins)
+    if let Some(token) = traces.token.filter(|_| !joins)
         && let Err(error) = join::revoke(session, &token).await
     {
         end.note(format!("token {} stays until it expires: {error}", token.id()));
@@ -50,14 +60,14 @@ pub(super) async fn attempt<W: AsyncWrite + Unpin>(
     if let Err(error) = work.close() {
         end.note(format!("the work folder stays: {error}"));
     }
-    end
+    (end, traces.playbooks)
 }
 
 async fn apply<W: AsyncWrite + Unpin>(
     session: &Session<'_>,
     details: &Details,
     work: &Work,
-    token: &mut Option<BootstrapToken>,
+    traces: &mut Traces,
     log: &mut Log<W>,
 ) -> Result<End, Failure> {
     let policy = &session.settings.environment.policy;
@@ -71,14 +81,18 @@ async fn apply<W: AsyncWrite + Unpin>(
     if let Recording::Not(reason) = &recording {
         log.say(format!("results are not recorded: {reason}")).await;
     }
-    let needed = join::prepare(session, details, token).await?;
-    if let Some(token) = &token {
+    let needed = join::prepare(session, details, &mut traces.token).await?;
+    if let Some(token) = &traces.token {
         log.say(format!("bootstrap token {token} minted")).await;
     }
     let inputs = Inputs::write(session, details, work, needed)?;
     let mut end = playbook(session, details, work, &fetched, &inputs, &recording, log).await?;
     if let Recording::Not(reason) = &recording {
         end.note(format!("results are not recorded: {reason}"));
+    }
+    match recording.playbooks(session).await {
+        Ok(ids) => traces.playbooks = ids,
+        Err(reason) => end.note(format!("it is not known what was recorded: {reason}")),
     }
     if end.exit == ExitCode::Ready && !details.parameters.check {
         add_target(session, details, log).await.map_err(|failure| {

@@ -10,7 +10,7 @@ use tokio::io::AsyncWrite;
 use super::details::{Letter, advised};
 use super::log::Log;
 use super::session::Session;
-use super::{End, Failure, recording};
+use super::{End, Failure};
 use crate::backend::kube::{KubeError, KubeErrorKind};
 use crate::domain::{ExitCode, Outcome};
 
@@ -28,16 +28,10 @@ const TERMINATION_LIMIT: usize = 4096;
 pub(super) async fn finish<W: AsyncWrite + Unpin>(
     session: &Session<'_>,
     mut end: End,
+    playbooks: &[u64],
     letter: Letter,
     log: &mut Log<W>,
 ) -> End {
-    let playbooks = match recording::playbooks(session).await {
-        Ok(ids) => ids,
-        Err(reason) => {
-            log.say(format!("ARA's ids are not known: {reason}")).await;
-            Vec::new()
-        }
-    };
     let outcome = (!end.exit.retry_may_mend()).then(|| Outcome {
         exit: end.exit,
         at: Timestamp::now(),
@@ -45,7 +39,7 @@ pub(super) async fn finish<W: AsyncWrite + Unpin>(
         counts: end.counts,
     });
     if (outcome.is_some() || !playbooks.is_empty())
-        && let Err(error) = write(session, outcome.as_ref(), &playbooks).await
+        && let Err(error) = write(session, outcome.as_ref(), playbooks).await
     {
         log.say(&error).await;
         if outcome.is_some() {

@@ -52,13 +52,15 @@ impl<'a> Session<'a> {
         }
         if self.run.run.decision.as_ref().is_none_or(|d| d.verdict != Verdict::Approved) {
             let failure = Failure::new(ExitCode::UnreadableMessage, "the run is not approved");
-            return finish::finish(&self, failure.into(), Letter::None, log).await;
+            return finish::finish(&self, failure.into(), &[], Letter::None, log).await;
         }
-        let (end, letter) = match details::get(&self, log).await {
-            Ok((details, letter)) => (Box::pin(attempt::attempt(&self, &details, log)).await, letter),
-            Err(failure) => (failure.into(), Letter::None),
-        };
-        finish::finish(&self, end, letter, log).await
+        match details::get(&self, log).await {
+            Ok((details, letter)) => {
+                let (end, playbooks) = Box::pin(attempt::attempt(&self, &details, log)).await;
+                finish::finish(&self, end, &playbooks, letter, log).await
+            }
+            Err(failure) => finish::finish(&self, failure.into(), &[], Letter::None, log).await,
+        }
     }
 }
 

@@ -103,7 +103,7 @@ pub fn recording(
         ("ANSIBLE_CALLBACK_PLUGINS", settings.plugin_path("callback", &plugins.callback)),
         ("ANSIBLE_ACTION_PLUGINS", settings.plugin_path("action", &plugins.action)),
         ("ARA_API_CLIENT", "http".into()),
-        ("ARA_API_SERVER", ara.url.trim_end_matches('/').into()),
+        ("ARA_API_SERVER", ara.url.trim_end_matches('/').trim_end_matches("/api/v1").into()),
         ("ARA_API_TIMEOUT", API_TIMEOUT_SECONDS.into()),
         ("ARA_DEFAULT_LABELS", labels.join(",").into()),
         ("ARA_IGNORED_ARGUMENTS", "extra_vars,inventory".into()),

@@ -14,8 +14,11 @@ use crate::config::{Code, Key};
 
 /// How long a lone ESC may turn out to be the start of a sequence before it counts as the key.
 const ESCAPE: Duration = Duration::from_millis(50);
-/// How long the rest of a sequence may take. Nobody types slower than this into a sequence that has begun.
-const REST: Duration = Duration::from_secs(1);
+/// How long an introducer without anything behind it may be the start of a sequence before it counts as a letter with Alt.
+const INTRODUCER: Duration = Duration::from_secs(1);
+/// How long the rest of a sequence may take: a lost packet comes again within seconds. A key that is swallowed when it never
+/// comes does less harm than letters that nobody typed.
+const REST: Duration = Duration::from_secs(5);
 /// How long a paste may stand still before what has come is delivered.
 const PASTE: Duration = Duration::from_secs(5);
 /// The longest parameters of a sequence that are looked at.
@@ -43,8 +46,8 @@ enum State {
     Utf8 { bytes: Vec<u8>, need: usize, alt: bool },
     /// After ESC.
     Escape,
-    /// ESC was delivered as a key because nothing followed in time; its rest may still come.
-    Late,
+    /// ESC, or ESC and this introducer, was delivered as a key because nothing followed in time; the rest may still come.
+    Late { intro: Option<u8> },
     /// After ESC `[`. `late`: after [`State::Late`], so it may as well be a typed `[`.
     Csi { parameters: Vec<u8>, late: bool },
     /// After ESC `O`.
@@ -77,8 +80,10 @@ impl Decoder {
             State::Ground => None,
             State::Paste { stalled: true, text } if text.is_empty() => None,
             State::Escape => Some(ESCAPE),
-            State::Csi { late: true, parameters } if parameters.is_empty() => Some(ESCAPE),
-            State::Ss3 { late: true, .. } | State::Text { late: true, empty: true, .. } => Some(ESCAPE),
+            State::Csi { late, parameters } if parameters.is_empty() => Some(introducer(*late)),
+            State::Ss3 { late, modifier: 0 } | State::Text { late, empty: true, .. } => {
+                Some(introducer(*late))
+            }
             State::Paste { .. } => Some(PASTE),
             _ => Some(REST),
         }
@@ -89,11 +94,11 @@ impl Decoder {
         let next = match std::mem::replace(&mut self.state, State::Ground) {
             State::Escape => {
                 key(out, Key::plain(Code::Esc));
-                State::Late
+                State::Late { intro: None }
             }
-            State::Csi { parameters, late } if parameters.is_empty() => alone(out, '[', late),
-            State::Ss3 { modifier: 0, late } => alone(out, 'O', late),
-            State::Text { intro, empty: true, late, .. } => alone(out, char::from(intro), late),
+            State::Csi { parameters, late } if parameters.is_empty() => alone(out, b'[', late),
+            State::Ss3 { modifier: 0, late } => alone(out, b'O', late),
+            State::Text { intro, empty: true, late, .. } => alone(out, intro, late),
             State::Paste { text, .. } => {
                 paste(out, &text);
                 State::Paste { text: Vec::new(), stalled: true }
@@ -114,6 +119,14 @@ impl Decoder {
                 self.state = State::Ground;
             }
         }
+        if let State::Late { intro: Some(intro) } = self.state {
+            // Nobody types two keys in one read into the rest of a sequence.
+            let goes_on = bytes.len() > 1 && bytes.first().is_some_and(|byte| sequence::begins(intro, *byte));
+            self.state = State::Ground;
+            if goes_on {
+                self.introduce(intro, true);
+            }
+        }
         for byte in bytes {
             self.byte(*byte, out);
         }
@@ -124,7 +137,7 @@ impl Decoder {
             State::Ground => self.ground(byte, false, out),
             State::Utf8 { bytes, need, alt } => self.utf8(bytes, need, alt, byte, out),
             State::Escape => self.escape(byte, out),
-            State::Late => self.late(byte, out),
+            State::Late { .. } => self.late(byte, out),
             State::Csi { parameters, late } => self.csi(parameters, late, byte, out),
             State::Ss3 { modifier, late } => self.ss3(modifier, late, byte, out),
             State::Text { intro, empty, escape, late } => self.text(intro, empty, escape, late, byte, out),
@@ -226,8 +239,8 @@ impl Decoder {
 
     fn csi(&mut self, mut parameters: Vec<u8>, late: bool, byte: u8, out: &mut Vec<Input>) {
         let first = parameters.is_empty();
-        if late && first && !sequence::begins_csi(byte) {
-            key(out, Key::plain(Code::Char('[')));
+        if late && first && !sequence::begins(b'[', byte) {
+            alone(out, b'[', late);
             return self.ground(byte, false, out);
         }
         match byte {
@@ -277,9 +290,9 @@ impl Decoder {
                 self.state = State::Ss3 { modifier: byte - b'0', late };
             }
             _ => match sequence::ss3(modifier, byte) {
-                Some(pressed) if !late || sequence::ends_ss3(byte) => key(out, pressed),
+                Some(pressed) if !late || sequence::begins(b'O', byte) => key(out, pressed),
                 _ if late => {
-                    key(out, Key::plain(Code::Char('O')));
+                    alone(out, b'O', late);
                     self.ground(byte, false, out);
                 }
                 _ if byte < 0x20 => self.ground(byte, false, out),
@@ -289,8 +302,8 @@ impl Decoder {
     }
 
     fn text(&mut self, intro: u8, empty: bool, escape: bool, late: bool, byte: u8, out: &mut Vec<Input>) {
-        if late && empty && !sequence::begins_text(intro, byte) {
-            key(out, Key::plain(Code::Char(char::from(intro))));
+        if empty && byte != 0x1b && !sequence::begins(intro, byte) {
+            alone(out, intro, late);
             return self.ground(byte, false, out);
         }
         match byte {
@@ -331,10 +344,15 @@ fn with_alt(key: Key, alt: bool) -> Key {
     Key { alt: key.alt || alt, ..key }
 }
 
+/// How long an introducer waits: one that comes late may well be typed.
+fn introducer(late: bool) -> Duration {
+    if late { ESCAPE } else { INTRODUCER }
+}
+
 /// An introducer that nothing followed: the letter itself, with Alt unless its ESC was delivered before.
-fn alone(out: &mut Vec<Input>, letter: char, late: bool) -> State {
-    key(out, with_alt(Key::plain(Code::Char(letter)), !late));
-    State::Ground
+fn alone(out: &mut Vec<Input>, intro: u8, late: bool) -> State {
+    key(out, with_alt(Key::plain(Code::Char(char::from(intro))), !late));
+    if late { State::Ground } else { State::Late { intro: Some(intro) } }
 }
 
 fn paste(out: &mut Vec<Input>, text: &[u8]) {

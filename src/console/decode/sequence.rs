@@ -2,23 +2,19 @@
 
 use crate::config::{Code, Key};
 
-/// Whether a byte can stand right after an ESC `[` of which the ESC came long before.
-pub(super) fn begins_csi(byte: u8) -> bool {
-    matches!(byte, b'0'..=b'9' | b';' | b'<'..=b'?' | b'A'..=b'F' | b'H' | b'I' | b'M' | b'O'..=b'S' | b'Z' | b'[')
-}
-
-/// Whether a byte can stand right after an ESC `]`, `P` or `_` of which the ESC came long before.
-pub(super) fn begins_text(intro: u8, byte: u8) -> bool {
+/// Whether a byte can stand right behind an introducer: what tells a sequence from a letter that was typed with Alt.
+pub(super) fn begins(intro: u8, byte: u8) -> bool {
     match intro {
-        b']' => byte.is_ascii_digit(),
+        b'[' => {
+            matches!(byte, b'0'..=b'9' | b';' | b'<'..=b'?' | b'A'..=b'F' | b'H' | b'I' | b'M' | b'O'..=b'S' | b'Z' | b'[')
+        }
+        b'O' => matches!(byte, b'A'..=b'D' | b'F' | b'H' | b'P'..=b'S'),
+        // An answer to a question, or a title (`l`, `L`).
+        b']' => byte.is_ascii_digit() || matches!(byte, b'l' | b'L'),
         b'P' => matches!(byte, b'0'..=b'9' | b'!' | b'$' | b'+' | b'>'),
-        _ => byte == b'G',
+        b'_' => byte == b'G',
+        _ => true,
     }
-}
-
-/// Whether a byte ends an ESC `O` of which the ESC came long before.
-pub(super) fn ends_ss3(byte: u8) -> bool {
-    matches!(byte, b'A'..=b'D' | b'F' | b'H' | b'P'..=b'S')
 }
 
 /// The key of SS3 with an old-style modifier digit (0: none) and its last byte.

@@ -142,6 +142,8 @@ fn wait(decoder: &mut Decoder, mut gap: Duration, out: &mut Vec<Input>) {
 
 const NONE: Duration = Duration::ZERO;
 const SLOW: Duration = Duration::from_millis(400);
+/// A packet was lost and came again.
+const STALLED: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(60);
 
 #[test]
@@ -168,6 +170,18 @@ fn every_split_decodes_the_same() {
 fn a_split_with_a_pause_makes_no_letters() {
     for (bytes, expected) in corpus() {
         for at in 1..bytes.len() {
+            let got = run(&[&bytes[..at], &bytes[at..]], STALLED);
+            if at > 2 || !matches!(bytes[0], 0x1b | 0x9b) {
+                assert_eq!(got, expected, "{} stalled at {at}", bytes.escape_ascii());
+            } else if matches!(bytes[1], b'[' | b']' | b'P' | b'_') && bytes.len() > 3 {
+                let letters = got
+                    .iter()
+                    .filter(|input| matches!(input, Input::Key(Key { code: Code::Char(_), alt: false, .. })));
+                let typed = expected
+                    .iter()
+                    .filter(|input| matches!(input, Input::Key(Key { code: Code::Char(_), .. })));
+                assert_eq!(letters.count(), typed.count(), "{} stalled at {at}", bytes.escape_ascii());
+            }
             let got = run(&[&bytes[..at], &bytes[at..]], SLOW);
             let mut want = expected.clone();
             if at == 1 && bytes[0] == 0x1b {

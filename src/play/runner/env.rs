@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, Pod};
 use super::expand::expand;
 use super::pods;
 use super::sources::{Kind, Sources};
+use super::volumes::Mounts;
 
 /// Variables by name.
 pub(super) type Variables = BTreeMap<String, String>;
@@ -28,6 +29,7 @@ pub(super) fn add(
     pod: &Pod,
     container: &Container,
     sources: &Sources,
+    mounts: &Mounts,
 ) -> Result<(), ConfigError> {
     for whole in container.env_from.iter().flatten() {
         let prefix = whole.prefix.as_deref().unwrap_or_default();
@@ -39,7 +41,7 @@ pub(super) fn add(
         }
     }
     for variable in container.env.iter().flatten() {
-        if let Some(value) = value(variables, pod, variable, sources)? {
+        if let Some(value) = value(variables, pod, variable, sources, mounts)? {
             let place = format!("variable {}", variable.name);
             variables.insert(variable.name.clone(), text(value.as_bytes(), &place)?);
         }
@@ -53,12 +55,13 @@ fn value(
     pod: &Pod,
     variable: &EnvVar,
     sources: &Sources,
+    mounts: &Mounts,
 ) -> Result<Option<String>, ConfigError> {
     match &variable.value_from {
         Some(from) => value_from(pod, variable, from, sources),
         None => {
             let text = variable.value.as_deref().unwrap_or_default();
-            Ok(Some(expand(text, |name| known.get(name).map(String::as_str))))
+            Ok(Some(mounts.place(&expand(text, |name| known.get(name).map(String::as_str)))))
         }
     }
 }
@@ -154,7 +157,7 @@ mod tests {
         ]);
         let mut variables = Variables::from([("FIRST".to_owned(), "1".to_owned())]);
         let container = &pods::spec(&pod).containers[0];
-        add(&mut variables, &pod, container, &sources).map(|()| variables)
+        add(&mut variables, &pod, container, &sources, &Mounts::default()).map(|()| variables)
     }
 
     fn from(source: &serde_json::Value) -> Result<Option<String>, ConfigError> {

@@ -14,6 +14,7 @@ use super::env::{self, ConfigError, Variables};
 use super::expand::expand;
 use super::process::{self, Launch};
 use super::sources::{Sources, mounted};
+use super::volumes::Mounts;
 use super::{Options, pods, volumes};
 
 /// The file in the pod's folder that a termination message is read from.
@@ -99,15 +100,15 @@ fn assemble(
     let message = folder.join(TERMINATION_MESSAGE).to_string_lossy().into_owned();
     own.insert("TERMINATION_MESSAGE_PATH".to_owned(), message);
     let volumes: Vec<&Volume> = volumes.iter().collect();
-    volumes::provide(&volumes, pod, sources, &folder.join("volumes"), &mut own)?;
-    env::add(&mut own, pod, container, sources)?;
+    let mounts = volumes::provide(&volumes, pod, container, sources, &folder.join("volumes"), &mut own)?;
+    env::add(&mut own, pod, container, sources, &mounts)?;
 
-    let words = words(container, &own);
+    let words = words(container, &own, &mounts);
     let mut env = base(&folder);
-    env.extend(options.env.iter().cloned());
     env.extend(own);
+    env.extend(options.env.iter().cloned());
     let start_in = match container.working_dir.as_deref() {
-        Some(dir) if !dir.is_empty() => folder.join(dir),
+        Some(dir) if !dir.is_empty() => folder.join(mounts.place(dir)),
         _ => folder,
     };
     if !start_in.is_dir() {
@@ -127,11 +128,15 @@ fn assemble(
 }
 
 /// Command and arguments, their variables expanded. Without a command the image's own counts, which is ours.
-fn words(container: &Container, variables: &Variables) -> Vec<String> {
+fn words(container: &Container, variables: &Variables, mounts: &Mounts) -> Vec<String> {
     let lookup = |name: &str| variables.get(name).map(String::as_str);
     let command =
         container.command.clone().filter(|c| !c.is_empty()).unwrap_or_else(|| vec!["hostwright".to_owned()]);
-    command.iter().chain(container.args.iter().flatten()).map(|word| expand(word, lookup)).collect()
+    command
+        .iter()
+        .chain(container.args.iter().flatten())
+        .map(|word| mounts.place(&expand(word, lookup)))
+        .collect()
 }
 
 /// What every process needs.
@@ -197,7 +202,7 @@ mod tests {
             work: folder.path().join("work"),
             program: "/opt/hostwright".into(),
             leash: Vec::new(),
-            env: vec![("GIVEN".into(), "to all".into()), ("OVER".into(), "ridden".into())],
+            env: vec![("GIVEN".into(), "to all".into()), ("OVER".into(), "riding".into())],
             node: "playground".into(),
             backoff: Duration::from_secs(1),
             stop_within: Duration::from_secs(1),
@@ -230,7 +235,11 @@ mod tests {
             "only the container's own variables are expanded"
         );
         assert_eq!(launch.program.file_name().unwrap(), "sh");
-        assert_eq!((launch.env["GIVEN"].as_str(), launch.env["OVER"].as_str()), ("to all", "own"));
+        assert_eq!(
+            (launch.env["GIVEN"].as_str(), launch.env["OVER"].as_str()),
+            ("to all", "riding"),
+            "what this machine gives counts more"
+        );
         assert_eq!(
             (Path::new(&launch.env["HOME"]), launch.env["LANG"].as_str()),
             (launch.folder.as_path(), "C.UTF-8")
@@ -269,7 +278,9 @@ mod tests {
             {"name": "about", "downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
             {"name": "token", "projected": {}}, {"name": "unused", "hostPath": {"path": "/"}},
         ]);
-        let launch = launch(&place, &json!({"volumeMounts": mounts}), &volumes).unwrap();
+        let container = json!({"volumeMounts": mounts, "command": ["sh", "/empty", "/emptyish", "/my-secret/a/b"], "env": [
+            {"name": "HOME", "value": "/empty/"}, {"name": "IN", "value": "x/empty"}]});
+        let launch = launch(&place, &container, &volumes).unwrap();
         let folder = |name: &str| PathBuf::from(&launch.env[&format!("HOSTWRIGHT_VOLUME_{name}")]);
         assert_eq!(std::fs::read_dir(folder("EMPTY")).unwrap().count(), 0);
         let secret = folder("MY_SECRET").join("a/b");
@@ -277,6 +288,13 @@ mod tests {
         assert_eq!(std::fs::metadata(secret).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::read_to_string(folder("ABOUT").join("labels")).unwrap(), r#"k="a \"b\"""#);
         assert!(!launch.env.contains_key("HOSTWRIGHT_VOLUME_TOKEN"));
+        let text = |path: PathBuf| path.to_str().unwrap().to_owned();
+        let words = [text(folder("EMPTY")), "/emptyish".to_owned(), text(folder("MY_SECRET").join("a/b"))];
+        assert_eq!(launch.args, words);
+        assert_eq!(
+            (Path::new(&launch.env["HOME"]), launch.env["IN"].as_str()),
+            (&*folder("EMPTY"), "x/empty")
+        );
     }
 
     #[test]

@@ -65,7 +65,8 @@ pub struct Options {
     /// What holds a container so that it ends with the runner: a program (its whole path) and its first arguments, which `--grace SECONDS -- PROGRAM
     /// ARGS…` is added to; for example `hostwright leash`. Empty: containers are started directly.
     pub leash: Vec<String>,
-    /// Variables given to every container; a container's own come over them.
+    /// Variables given to every container, over its own: what is where on this machine (`KUBECONFIG`, `HOSTWRIGHT_CONFIG` …) is
+    /// not what it is in an image. They are not expanded in commands.
     pub env: Vec<(String, String)>,
     /// The name of the node that the pods are bound to.
     pub node: String,

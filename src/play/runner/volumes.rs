@@ -1,4 +1,5 @@
-//! Volumes as folders of the pod: nothing can be mounted at a path, so each is told by `HOSTWRIGHT_VOLUME_<NAME>`.
+//! Volumes as folders of the pod. Nothing can be mounted at a path here, so each is told by `HOSTWRIGHT_VOLUME_<NAME>`, and what the
+//! specification writes as a path below a mount (`/etc/hostwright/config.toml`) is given as the path below that folder.
 //!
 //! Called by `launch.rs`, off the runtime's threads: it writes files.
 
@@ -6,23 +7,46 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
-use k8s_openapi::api::core::v1::{KeyToPath, Pod, Volume};
+use k8s_openapi::api::core::v1::{Container, KeyToPath, Pod, Volume};
 
 use super::env::{ConfigError, Variables, field_value};
 use super::pods;
 use super::sources::{Kind, Sources};
 
-/// Makes the folder of each volume below `folder` and names it in `variables`.
+/// Where the paths that a container has mounts at are on this machine.
+#[derive(Debug, Default)]
+pub(super) struct Mounts(Vec<(String, PathBuf)>);
+
+impl Mounts {
+    /// The same path on this machine, when `text` is one at or below a mount; else `text`.
+    pub(super) fn place(&self, text: &str) -> String {
+        let below = |(mount, folder): &(String, PathBuf)| {
+            let rest = text.strip_prefix(mount.as_str())?;
+            let path = match rest.strip_prefix('/') {
+                Some(inner) => folder.join(inner),
+                None if rest.is_empty() => folder.clone(),
+                None => return None,
+            };
+            Some((mount.len(), path.to_string_lossy().into_owned()))
+        };
+        // The deepest mount holds the path.
+        self.0.iter().filter_map(below).max().map_or_else(|| text.to_owned(), |(_, path)| path)
+    }
+}
+
+/// Makes the folder of each volume below `folder` and names it in `variables`; says where the container's mounts are.
 ///
 /// # Errors
 /// For a volume of another kind, an object or key that is not there, or a file that cannot be written.
 pub(super) fn provide(
     volumes: &[&Volume],
     pod: &Pod,
+    container: &Container,
     sources: &Sources,
     folder: &Path,
     variables: &mut Variables,
-) -> Result<(), ConfigError> {
+) -> Result<Mounts, ConfigError> {
+    let mut mounts = Mounts::default();
     for volume in volumes {
         let files = files(volume, pod, sources)?;
         let place = folder.join(&volume.name);
@@ -30,8 +54,15 @@ pub(super) fn provide(
             ConfigError(format!("cannot write volume {} to {}: {e}", volume.name, place.display()))
         })?;
         variables.insert(variable(&volume.name), place.to_string_lossy().into_owned());
+        for mount in container.volume_mounts.iter().flatten().filter(|m| m.name == volume.name) {
+            let part = match mount.sub_path.as_deref() {
+                Some(part) if !part.is_empty() => place.join(inside(part)?),
+                _ => place.clone(),
+            };
+            mounts.0.push((mount.mount_path.trim_end_matches('/').to_owned(), part));
+        }
     }
-    Ok(())
+    Ok(mounts)
 }
 
 /// The variable that tells where the volume of this name is.
