@@ -12,6 +12,7 @@
 
 mod amqp;
 mod api;
+mod ara;
 mod config;
 mod console;
 mod journey;
