@@ -13,7 +13,7 @@ use hostwright::play::playground::{self, PlayError, Playground, Ready};
 use hostwright::play::progress::Progress;
 use hostwright::play::{leash, python};
 use hostwright::telemetry::{self, Level};
-use hostwright::{agent, backend, cli, console, lifecycle, ops, server};
+use hostwright::{agent, cli, console, lifecycle, server};
 use tokio_util::sync::CancellationToken;
 
 /// Brings new machines into a Kubernetes platform.
@@ -166,7 +166,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Config(command)) => config_command(&global, &command),
         Some(Command::Serve) => serve(&global).await,
         Some(Command::Provision) => provision(&global).await,
-        Some(Command::Play(args)) => play(&global, args).await,
+        Some(Command::Play(args)) => play(&global, format, args).await,
         Some(Command::Leash(args)) => Ok(match leash::run(&args).await {
             Ok(code) => code.into(),
             Err(error) => {
@@ -307,9 +307,9 @@ async fn provision(global: &Global) -> Result<ExitCode> {
     Ok(code(Box::pin(agent::provision::run(&settings, own, tokio::io::stdout(), shutdown)).await))
 }
 
-async fn play(global: &Global, args: Play) -> Result<ExitCode> {
+async fn play(global: &Global, format: cli::Format, args: Play) -> Result<ExitCode> {
     if let Some(PlayCommand::Host { name }) = args.command {
-        return boot(global, name).await;
+        return boot(global, format, name.as_deref()).await;
     }
     let options = play_options(&args)?;
     if args.setup_only {
@@ -418,20 +418,9 @@ fn clear_progress() {
     }
 }
 
-async fn boot(global: &Global, name: Option<String>) -> Result<ExitCode> {
+async fn boot(global: &Global, format: cli::Format, name: Option<&str>) -> Result<ExitCode> {
     telemetry::init_stderr(false, Level::WARN)?;
     let global = Global { environment: Some("play".to_owned()), ..global.clone() };
     let settings = load(&global)?.settings(None)?;
-    let permit = settings.permit()?;
-    let hook = backend::hook::Hook::new(&settings)?;
-    let host = match name {
-        Some(name) => ops::machine::full_name(&name)?,
-        None => {
-            ops::machine::unused_name(&backend::kube::Kube::connect(&settings.environment.kubernetes).await?)
-                .await?
-        }
-    };
-    let answer = ops::machine::boot(&hook, &permit, &host, &ops::machine::boot_id()).await?;
-    cli::say(&format!("{}: {}, run {}", answer.host, answer.phase, answer.run))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(cli::boot(&settings, name, format).await)
 }

@@ -106,15 +106,17 @@ fn filter(text: Option<&str>, level: Level) -> Result<EnvFilter, TelemetryError>
 
 fn ours(level: Level) -> String {
     let libraries = if level == Level::ERROR { Level::ERROR } else { Level::WARN };
-    // What lapin calls an error is told by our own events, in our words, or is none (a channel that closes when we are done).
-    format!("{libraries},lapin=off,hostwright={level}")
+    // What these call an error is told by our own errors, in our words, or is none (a channel that closes when we are done).
+    format!("{libraries},lapin=off,kube_client=off,hostwright={level}")
 }
 
 fn install<W>(filter: EnvFilter, writer: W, json: bool) -> Result<(), TelemetryError>
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    let builder = fmt::Subscriber::builder().with_env_filter(filter).with_writer(writer);
+    // A log that nobody takes any more must not end the program: by itself the subscriber would complain on stderr, and panic.
+    let builder =
+        fmt::Subscriber::builder().log_internal_errors(false).with_env_filter(filter).with_writer(writer);
     let installed = if json {
         set_global_default(builder.json().flatten_event(true).finish())
     } else {
@@ -171,7 +173,7 @@ mod tests {
     #[test]
     fn filters_are_levels_or_directives() {
         let read = |text| filter(text, Level::INFO).map(|f| f.to_string());
-        assert_eq!(read(None).unwrap(), "hostwright=info,warn");
+        assert_eq!(read(None).unwrap(), "hostwright=info,kube_client=off,lapin=off,warn");
         assert_eq!(read(Some("debug")).unwrap(), "hostwright=debug,warn");
         assert_eq!(read(Some("off")).unwrap(), "off");
         assert_eq!(read(Some("warn,lapin=trace")).unwrap(), "lapin=trace,warn");

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::output::Table;
 use super::{Context, Failure, Output};
 use crate::backend::hook::{Answer, Hook};
+use crate::backend::kube::Kube;
 use crate::config::Settings;
 use crate::domain::text::short_span;
 use crate::domain::{HostName, Phase, Problem, Run, RunDetails};
@@ -272,14 +273,37 @@ pub(super) async fn announce(settings: &Settings, output: Output, args: Announce
             }
         }
     }
+    print_answers(output, &answers)?;
+    failure.map_or(Ok(()), |code| Err(Failure::said(code)))
+}
+
+/// Boots a machine of the playground; without a name a new one.
+///
+/// # Errors
+/// When the name is wrong, the settings are read-only, or the hook does not take it.
+pub async fn boot(settings: &Settings, name: Option<&str>, output: Output) -> Result<(), Failure> {
+    let permit = settings.permit().map_err(OpError::from)?;
+    let host = match name {
+        Some(name) => ops::machine::full_name(name)?,
+        None => {
+            let kube = Kube::connect(&settings.environment.kubernetes).await.map_err(OpError::from)?;
+            ops::machine::unused_name(&kube).await?
+        }
+    };
+    let hook = Hook::new(settings).map_err(OpError::from)?;
+    let answer = ops::machine::boot(&hook, &permit, &host, &ops::machine::boot_id()).await?;
+    print_answers(output, &[answer])
+}
+
+fn print_answers(output: Output, answers: &[Answer]) -> Result<(), Failure> {
     output.print(&answers, |answers| {
         let mut table = Table::new(&["HOST", "RUN", "PHASE"]);
-        for answer in answers {
+        for answer in *answers {
             table.row([answer.host.clone(), answer.run.clone(), answer.phase.clone()]);
         }
         table
     })?;
-    failure.map_or(Ok(()), |code| Err(Failure::said(code)))
+    Ok(())
 }
 
 async fn approve(context: &Context<'_>, args: Approve) -> Result<(), Failure> {

@@ -103,7 +103,16 @@ impl Context<'_> {
 
 /// Runs one command.
 pub async fn run(noun: Noun, settings: &Settings, format: Format) -> ExitCode {
-    match go(noun, settings, format).await {
+    finish(go(noun, settings, format).await)
+}
+
+/// Boots a machine of the playground.
+pub async fn boot(settings: &Settings, name: Option<&str>, format: Format) -> ExitCode {
+    finish(hosts::boot(settings, name, format.output).await)
+}
+
+fn finish(done: Result<(), Failure>) -> ExitCode {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.text.is_empty() {

@@ -1,6 +1,6 @@
 //! Printing: tables for people, JSON and YAML for programs.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -29,14 +29,15 @@ pub fn say(text: &str) -> io::Result<()> {
 
 /// Prints an error on standard error; if that is closed too there is nobody to tell.
 pub fn fail(text: &str) {
-    writeln!(io::stderr(), "hostwright: {text}").ok();
+    let lines: Vec<String> = text.lines().map(plain).collect();
+    writeln!(io::stderr(), "hostwright: {}", lines.join("\n")).ok();
 }
 
 impl Output {
     /// Prints a value: as JSON or YAML whole, as a table through `table`.
     pub(super) fn print<T: Serialize>(self, value: &T, table: impl FnOnce(&T) -> Table) -> io::Result<()> {
         let text = match self {
-            Self::Table => table(value).to_string(),
+            Self::Table => table(value).shortened(io::stdout().is_terminal()).to_string(),
             Self::Json => format!("{}\n", serde_json::to_string_pretty(value).map_err(io::Error::other)?),
             Self::Yaml => serde_saphyr::to_string(value).map_err(io::Error::other)?,
         };
@@ -47,17 +48,39 @@ impl Output {
 /// Rows under a header, in columns as wide as they need. What others wrote is made safe to print.
 #[derive(Debug)]
 pub(super) struct Table {
+    header: bool,
     rows: Vec<Vec<String>>,
+}
+
+/// The widest cell on a terminal, in columns.
+const WIDEST: usize = 48;
+
+fn cut(cell: &str) -> String {
+    if cell.width() <= WIDEST {
+        return cell.to_owned();
+    }
+    let half = (WIDEST - 1) / 2;
+    let head: String = cell.chars().take(half).collect();
+    let tail: Vec<char> = cell.chars().rev().take(half).collect();
+    head + "…" + &tail.into_iter().rev().collect::<String>()
 }
 
 impl Table {
     pub(super) fn new(header: &[&str]) -> Self {
-        Self { rows: vec![header.iter().map(|h| (*h).to_owned()).collect()] }
+        Self { header: true, rows: vec![header.iter().map(|h| (*h).to_owned()).collect()] }
     }
 
     /// A list of names and values, without a header.
     pub(super) fn pairs() -> Self {
-        Self { rows: Vec::new() }
+        Self { header: false, rows: Vec::new() }
+    }
+
+    /// For a terminal: cells that would spoil the table are cut in the middle, since their ends tell them apart.
+    fn shortened(mut self, terminal: bool) -> Self {
+        if terminal && self.header {
+            self.rows.iter_mut().flatten().for_each(|cell| *cell = cut(cell));
+        }
+        self
     }
 
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {

@@ -10,7 +10,7 @@ use super::output::Table;
 use super::{Context, Failure, hosts};
 use crate::backend::ara::Ara;
 use crate::domain::results::{ResultStatus, RunResults};
-use crate::domain::text::{duration, plain, short_span};
+use crate::domain::text::{duration, plain_log, short_span};
 use crate::domain::{Counts, HostName, Run};
 use crate::ops::logs::LogEvent;
 use crate::ops::{self, OpError};
@@ -114,13 +114,15 @@ async fn logs(context: &Context<'_>, name: &str, follow: bool) -> Result<(), Fai
     let run = ops::runs::find(&context.kube, name).await?.run;
     let terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
     let mut events = ops::logs::read(&context.kube, &run, follow);
+    let mut any = false;
     while let Some(event) = events.recv().await {
         match event {
             LogEvent::Lines(lines) => {
+                any = true;
                 let mut out = std::io::stdout().lock();
                 for line in lines {
                     if terminal {
-                        writeln!(out, "{}", plain(&String::from_utf8_lossy(&line.text)))?;
+                        writeln!(out, "{}", plain_log(&String::from_utf8_lossy(&line.text)))?;
                     } else {
                         out.write_all(&line.text)?;
                         out.write_all(b"\n")?;
@@ -139,6 +141,9 @@ async fn logs(context: &Context<'_>, name: &str, follow: bool) -> Result<(), Fai
             }
             LogEvent::Ended => break,
         }
+    }
+    if !any {
+        super::fail(&format!("run {} has no log: it is {}", run.name, run.phase));
     }
     Ok(())
 }

@@ -98,7 +98,7 @@ impl RawAnnouncement {
             address,
             branch,
             groups,
-            facts: self.facts,
+            facts: settled(self.facts)?,
         })
     }
 }
@@ -123,6 +123,21 @@ impl Announcement {
     }
 }
 
+/// The facts as they read back from what is written of them. Not every number does so at once, and the digest is computed on
+/// both sides.
+fn settled(facts: Map<String, Value>) -> Result<Map<String, Value>, FieldError> {
+    let mut facts = facts;
+    for _ in 0..8 {
+        let text = Value::Object(facts).to_string();
+        facts =
+            serde_json::from_str(&text).map_err(|e| field("facts", format!("cannot be read back: {e}")))?;
+        if Value::Object(facts.clone()).to_string() == text {
+            return Ok(facts);
+        }
+    }
+    Err(field("facts", "has a number that cannot be written exactly: send it as a text"))
+}
+
 fn field(field: &'static str, reason: impl std::fmt::Display) -> FieldError {
     FieldError { field, reason: reason.to_string() }
 }
@@ -136,7 +151,7 @@ pub(super) fn check_group(name: &str) -> Result<(), FieldError> {
             "must be letters, digits and underscores, at most 63, not starting with a digit",
         ));
     }
-    if ["all", "ungrouped"].contains(&name) {
+    if ["all", "ungrouped", "localhost"].contains(&name) {
         return Err(field("groups", format!("may not name {name}, which Ansible reserves")));
     }
     Ok(())
@@ -215,10 +230,23 @@ mod tests {
             ("branch", RawAnnouncement { branch: Some("--upload-pack=x".into()), ..raw() }),
             ("branch", RawAnnouncement { branch: Some("a..b".into()), ..raw() }),
             ("groups", RawAnnouncement { groups: vec!["all".into()], ..raw() }),
+            ("groups", RawAnnouncement { groups: vec!["localhost".into()], ..raw() }),
             ("groups", RawAnnouncement { groups: vec!["a:b".into()], ..raw() }),
         ];
         for (name, raw) in wrong {
             assert_eq!(raw.check().unwrap_err().field, name);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_digest_survives_writing_and_reading(number in proptest::num::f64::ANY, wide in proptest::prelude::any::<u64>()) {
+            let facts = json!({"number": number, "wide": wide, "exact": 2.45947123052868e-20});
+            let raw = RawAnnouncement { facts: facts.as_object().unwrap().clone(), ..raw() };
+            if let Ok(announcement) = raw.check() {
+                let read: Announcement = serde_json::from_str(&announcement.to_json()).unwrap();
+                proptest::prop_assert_eq!(read.digest(), announcement.digest());
+            }
         }
     }
 

@@ -20,13 +20,19 @@ pub fn strip_sgr(text: &str) -> String {
     out
 }
 
-/// One line that a terminal takes for nothing but text: tabs expanded to stops of 8, the last state of a line that was
-/// overwritten with carriage returns, every other control or direction-changing character as a visible symbol.
+/// One line of a log, as [`plain`] makes it, in the last state that its carriage returns left it in: `10%\r20%` is `20%`.
+#[must_use]
+pub fn plain_log(text: &str) -> String {
+    let text = text.trim_end_matches(['\n', '\r']);
+    plain(text.rsplit('\r').next().unwrap_or(text))
+}
+
+/// One line that a terminal takes for nothing but text: tabs expanded to stops of 8, every other control, invisible or
+/// direction-changing character as a visible symbol. Nothing is left out: what somebody approves must not hide a part of it.
 #[must_use]
 pub fn plain(text: &str) -> String {
     let text = strip_sgr(text);
-    let text = text.trim_end_matches(['\n', '\r']);
-    let line = text.rsplit('\r').next().unwrap_or(text);
+    let line = text.trim_end_matches(['\n', '\r']);
     let mut out = String::with_capacity(line.len());
     let mut column = 0;
     for c in line.chars() {
@@ -48,9 +54,15 @@ pub fn visible(c: char) -> char {
     match u32::from(c) {
         code @ 0..=0x1f => char::from_u32(0x2400 + code).unwrap_or('?'),
         0x7f => '\u{2421}',
-        0x80..=0x9f | 0x200e..=0x200f | 0x202a..=0x202e | 0x2066..=0x2069 | 0xfeff | 0x2028..=0x2029 => {
-            '\u{fffd}'
-        }
+        0x80..=0x9f
+        | 0xad
+        | 0x61c
+        | 0x200b
+        | 0x200e..=0x200f
+        | 0x2028..=0x202e
+        | 0x2060..=0x206f
+        | 0xfeff => '\u{fffd}',
+        0xe0000..=0xe007f => '\u{fffd}',
         _ => c,
     }
 }
@@ -119,7 +131,8 @@ mod tests {
     #[test]
     fn tabs_carriage_returns_and_colours() {
         assert_eq!(plain("a\tb"), "a       b");
-        assert_eq!(plain("10%\r20%\rdone\r\n"), "done");
+        assert_eq!(plain_log("10%\r20%\rdone\r\n"), "done");
+        assert_eq!(plain("admin_key\rnote\r\n"), "admin_key\u{240d}note");
         assert_eq!(plain("\u{1b}[0;31mred\u{1b}[0m"), "red");
     }
 }

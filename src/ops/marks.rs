@@ -56,7 +56,11 @@ impl Wish {
         let provision = run.kind == Kind::Provision && !run.deleting;
         match self {
             Self::Retry => provision && run.phase.finished(),
-            Self::Check => provision,
+            // Beside a run that goes on a check would see a host half-way, and a rejected one is not to be touched.
+            Self::Check => {
+                provision
+                    && matches!(run.phase, Phase::Pending | Phase::Ready | Phase::Failed | Phase::Stopped)
+            }
         }
     }
 
@@ -82,7 +86,7 @@ pub async fn mark(
     by: &str,
 ) -> Result<RunDetails, OpError> {
     let name = &seen.name;
-    until_unchanged(&format!("mark {name}"), || async {
+    let marked = until_unchanged(&format!("mark {name}"), || async {
         let details = current(kube, name, &seen.uid).await?;
         let run = &details.run;
         if let Some(Mark { by, at, answered: None, .. }) = wish.mark(run) {
@@ -98,7 +102,13 @@ pub async fn mark(
             Mark { by: by.to_owned(), at: Timestamp::now(), digest: seen.digest.clone(), answered: None };
         Ok(kube.mark_run(permit, run, wish.key(), &mark).await?)
     })
-    .await
+    .await?;
+    let (reason, note) = match wish {
+        Wish::Retry => ("RetryRequested", format!("{by} wants another run")),
+        Wish::Check => ("CheckRequested", format!("{by} wants a check")),
+    };
+    kube.tell(permit, &marked.run, reason, &note, by, Timestamp::now()).await;
+    Ok(marked)
 }
 
 /// Turns a run's waiting marks into new Jobs; what the server does on every change. Doing it twice makes one Job: the new run

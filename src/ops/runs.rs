@@ -32,6 +32,10 @@ pub async fn of_host(kube: &Kube, host: &HostName) -> Result<RunDetails, OpError
 /// # Errors
 /// When there is neither, or the API server does not answer or refuses.
 pub async fn find(kube: &Kube, name: &str) -> Result<RunDetails, OpError> {
+    // A run's name is a host name in form; anything else would only be a path into the API.
+    if HostName::parse(name).is_err() {
+        return Err(OpError::NotFound(format!("run or host {name}")));
+    }
     match kube.run(name).await {
         Ok(details) => Ok(details),
         Err(error) if matches!(error.kind, KubeErrorKind::NotFound | KubeErrorKind::Invalid) => {

@@ -215,7 +215,7 @@ impl Playground {
         hook: TcpListener,
     ) -> Result<(), PlayError> {
         let kube = Kube::connect(&settings.environment.kubernetes).await?;
-        let context = server::Context::new(settings).await?;
+        let context = server::Context::new(settings).await?.alone();
         self.tasks.spawn(server::run(hook, context, self.shutdown.clone()));
         let path = std::env::var("PATH").unwrap_or_default();
         let text = |path: PathBuf| path.to_string_lossy().into_owned();

@@ -92,7 +92,13 @@ async fn online(
 impl Hook {
     async fn answer(&self, peer: IpAddr, request: Request) -> Result<Response, Refusal> {
         let settings = &self.context.settings;
-        let caller = caller(peer, request.headers(), &settings.proxies);
+        let caller = caller(peer, request.headers(), &settings.proxies).ok_or_else(|| {
+            refuse(
+                StatusCode::BAD_REQUEST,
+                None,
+                "the forwarded header of the proxy cannot be read: nobody knows who called",
+            )
+        })?;
         if !settings.networks.is_empty() && !contains(&settings.networks, caller) {
             return Err(Refusal::from(refuse(
                 StatusCode::FORBIDDEN,

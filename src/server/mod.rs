@@ -31,6 +31,8 @@ pub struct Context {
     broker: Option<Broker>,
     ara: Option<Ara>,
     token: Option<Secret>,
+    /// The only server of its cluster: it does not wait for its own predecessor's Lease.
+    alone: bool,
 }
 
 /// Why a server does not start.
@@ -97,7 +99,14 @@ impl Context {
             settings: settings.server.clone(),
             template,
             token,
+            alone: false,
         })
+    }
+
+    /// The same for a server that is known to be the only one of its cluster, such as the playground's.
+    #[must_use]
+    pub fn alone(self) -> Self {
+        Self { alone: true, ..self }
     }
 }
 

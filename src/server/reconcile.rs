@@ -177,7 +177,7 @@ async fn lead(
     overview: &watch::Sender<Overview>,
     shutdown: &CancellationToken,
 ) {
-    let us = identity(context.environment.playground);
+    let us = identity(context.alone);
     let mut last_held = None;
     while !shutdown.is_cancelled() {
         // The Lease runs from before it was asked for, and an answer that comes late is none.
@@ -208,10 +208,10 @@ async fn lead(
     }
 }
 
-/// Who we are to other replicas. The playground has only one server, which must not wait for its own predecessor's Lease.
-fn identity(playground: bool) -> String {
-    if playground {
-        return "playground".to_owned();
+/// Who we are to other replicas.
+fn identity(alone: bool) -> String {
+    if alone {
+        return "alone".to_owned();
     }
     let mut bytes = [0; 8];
     // Without random numbers the process id must do.

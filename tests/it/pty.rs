@@ -25,7 +25,7 @@ use portable_pty::{ExitStatus, MasterPty, PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long anything may take before a test fails: long, because the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Written by us when the program has ended; a title, so that no screen shows it.
 const END: &[u8] = b"\x1b]2;the end of the recording\x07";

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use super::Finished;
-use crate::domain::text::plain;
+use crate::domain::text::{plain, plain_log};
 use crate::domain::{Counts, parse_recap};
 
 /// How many of the last lines are kept for an error message.
@@ -39,7 +39,7 @@ pub(super) struct Watch {
 impl Watch {
     /// One line of standard output, without its end.
     pub(super) fn line(&mut self, raw: &[u8]) {
-        let line = plain(&String::from_utf8_lossy(raw));
+        let line = plain_log(&String::from_utf8_lossy(raw));
         if line.starts_with("PLAY RECAP ") {
             // The last one counts: a host's own words may look like one, but they come before it.
             self.in_recap = true;
@@ -66,7 +66,7 @@ impl Watch {
 
     /// One line of standard error, without its end.
     pub(super) fn error_line(&mut self, raw: &[u8]) {
-        self.keep(plain(&String::from_utf8_lossy(raw)));
+        self.keep(plain_log(&String::from_utf8_lossy(raw)));
     }
 
     /// What was seen, once the output has ended.
