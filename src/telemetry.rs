@@ -173,8 +173,8 @@ mod tests {
     #[test]
     fn filters_are_levels_or_directives() {
         let read = |text| filter(text, Level::INFO).map(|f| f.to_string());
-        assert_eq!(read(None).unwrap(), "hostwright=info,kube_client=off,lapin=off,warn");
-        assert_eq!(read(Some("debug")).unwrap(), "hostwright=debug,warn");
+        assert_eq!(read(None).unwrap(), "kube_client=off,hostwright=info,lapin=off,warn");
+        assert_eq!(read(Some("debug")).unwrap(), "kube_client=off,hostwright=debug,lapin=off,warn");
         assert_eq!(read(Some("off")).unwrap(), "off");
         assert_eq!(read(Some("warn,lapin=trace")).unwrap(), "lapin=trace,warn");
         for bad in ["debgu", "hostwright=loud", "a=b=c"] {

@@ -162,7 +162,26 @@ mod tests {
         ] {
             assert!(wrong.check().is_err(), "{wrong:?}");
         }
-        let user = BTreeMap::from([("ansible_user".into(), json!("admin"))]);
-        assert_eq!(Parameters { variables: user, ..good }.check(), Ok(()));
+    }
+
+    #[test]
+    fn an_approval_cannot_tell_ansible_how_to_run() {
+        let check = |variable: &str, limit: Option<&str>| {
+            let variables = BTreeMap::from([(variable.to_owned(), json!(1))]);
+            let limit = limit.map(str::to_owned);
+            Parameters { playbook: "site.yml".into(), variables, limit, ..Parameters::default() }.check()
+        };
+        for name in ["size", "_x9", "ansible_user", "ansible_port"] {
+            assert_eq!(check(name, None), Ok(()));
+        }
+        for name in
+            ["ansible_connection", "ansible_ssh_common_args", "hostwright_run", "a-b", "", "9a", "a b"]
+        {
+            assert!(check(name, None).is_err(), "{name}");
+        }
+        for limit in ["@/etc/passwd", "web,@x", "web:&@x", "web:!@x"] {
+            assert!(check("a", Some(limit)).is_err(), "{limit}");
+        }
+        assert_eq!(check("a", Some("web:!db")), Ok(()));
     }
 }

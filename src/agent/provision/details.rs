@@ -121,38 +121,3 @@ impl Details {
 fn same<T: Serialize>(one: &T, other: &T) -> bool {
     serde_json::to_value(one).ok() == serde_json::to_value(other).ok()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::RawAnnouncement;
-    use serde_json::json;
-
-    fn details(variable: &str, limit: Option<&str>) -> Details {
-        let raw = RawAnnouncement { hostname: "web".into(), ..RawAnnouncement::default() };
-        Details {
-            announcement: raw.check().unwrap(),
-            parameters: Parameters {
-                variables: [(variable.to_owned(), json!(1))].into(),
-                limit: limit.map(str::to_owned),
-                ..Parameters::default()
-            },
-        }
-    }
-
-    #[test]
-    fn an_approval_cannot_tell_ansible_how_to_run() {
-        for name in ["size", "_x9", "ansible_user", "ansible_port"] {
-            assert_eq!(details(name, None).parameters.check(), Ok(()));
-        }
-        for name in
-            ["ansible_connection", "ansible_ssh_common_args", "hostwright_run", "a-b", "", "9a", "a b"]
-        {
-            assert!(details(name, None).parameters.check().is_err(), "{name}");
-        }
-        for limit in ["@/etc/passwd", "web,@x", "web:&@x", "web:!@x"] {
-            assert!(details("a", Some(limit)).parameters.check().is_err(), "{limit}");
-        }
-        assert_eq!(details("a", Some("web:!db")).parameters.check(), Ok(()));
-    }
-}
