@@ -23,6 +23,7 @@ mod proxy;
 mod pty;
 mod repair;
 mod runner;
+mod server;
 mod services;
 mod stage;
 mod support;

@@ -173,6 +173,17 @@ pub(crate) fn settings(
     work: &Path,
     python: &hostwright::play::python::Python,
 ) -> Settings {
+    settings_of(kubeconfig, policy, work, &python.ansible_playbook, &python.python)
+}
+
+/// The same for those who start no playbook, and so need no Python environment.
+pub(crate) fn settings_of(
+    kubeconfig: &Path,
+    policy: &Path,
+    work: &Path,
+    ansible_playbook: &Path,
+    python: &Path,
+) -> Settings {
     Settings {
         console: ConsoleSettings {
             theme: "dark".into(),
@@ -201,8 +212,8 @@ pub(crate) fn settings(
         provision: ProvisionSettings {
             message_timeout: Duration::from_secs(30),
             work_dir: Some(work.to_owned()),
-            ansible_playbook: python.ansible_playbook.to_string_lossy().into_owned(),
-            python: python.python.to_string_lossy().into_owned(),
+            ansible_playbook: ansible_playbook.to_string_lossy().into_owned(),
+            python: python.to_string_lossy().into_owned(),
             token_lifetime: Duration::from_secs(600),
             signer: Signer::Required,
         },
@@ -223,7 +234,7 @@ pub(crate) fn settings(
                 branch: None,
                 playbook: "site.yml".into(),
                 variables: BTreeMap::from([
-                    ("ansible_python_interpreter".into(), json!(python.python)),
+                    ("ansible_python_interpreter".into(), json!(python)),
                     ("site_sum".into(), json!("{{ 40 + 2 }}")),
                 ]),
             },
