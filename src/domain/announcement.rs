@@ -126,14 +126,17 @@ impl Announcement {
 /// The facts as they read back from what is written of them. Not every number does so at once, and the digest is computed on
 /// both sides.
 fn settled(facts: Map<String, Value>) -> Result<Map<String, Value>, FieldError> {
-    let mut facts = facts;
+    let read = |text: &str| {
+        serde_json::from_str(text).map_err(|e| field("facts", format!("cannot be read back: {e}")))
+    };
+    let mut text = Value::Object(facts).to_string();
     for _ in 0..8 {
-        let text = Value::Object(facts).to_string();
-        facts =
-            serde_json::from_str(&text).map_err(|e| field("facts", format!("cannot be read back: {e}")))?;
-        if Value::Object(facts.clone()).to_string() == text {
+        let facts: Map<String, Value> = read(&text)?;
+        let again = serde_json::to_string(&facts).unwrap_or_default();
+        if again == text {
             return Ok(facts);
         }
+        text = again;
     }
     Err(field("facts", "has a number that cannot be written exactly: send it as a text"))
 }

@@ -155,10 +155,7 @@ mod tests {
             Parameters { branch: Some("--x".into()), ..good.clone() },
             Parameters { limit: Some("web,@/etc/passwd".into()), ..good.clone() },
             Parameters { variables: BTreeMap::from([("a-b".into(), json!(1))]), ..good.clone() },
-            Parameters {
-                variables: BTreeMap::from([("ansible_connection".into(), json!("local"))]),
-                ..good.clone()
-            },
+            Parameters { variables: BTreeMap::from([("ansible_connection".into(), json!("local"))]), ..good },
         ] {
             assert!(wrong.check().is_err(), "{wrong:?}");
         }

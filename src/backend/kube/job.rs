@@ -74,6 +74,22 @@ impl JobTemplate {
         Ok(template)
     }
 
+    /// Tells the container which environment it works in, unless the template says so itself.
+    #[must_use]
+    pub fn for_environment(mut self, name: &str) -> Self {
+        let container = self.0.pointer_mut("/spec/template/spec/containers/0").and_then(Value::as_object_mut);
+        if let Some(container) = container {
+            let env = container.entry("env").or_insert_with(|| json!([]));
+            if let Some(env) = env
+                .as_array_mut()
+                .filter(|env| env.iter().all(|e| e.get("name") != Some(&json!("HOSTWRIGHT_ENV"))))
+            {
+                env.push(json!({"name": "HOSTWRIGHT_ENV", "value": name}));
+            }
+        }
+        self
+    }
+
     /// The Job of a new run.
     pub(super) fn build(&self, new: &NewRun<'_>, namespace: &str) -> Result<Job, TemplateError> {
         let mut job = self.0.clone();
@@ -219,5 +235,63 @@ fn sentence(reason: Option<&str>, message: Option<&str>) -> String {
         (Some(reason), Some(message)) => format!("{reason}: {message}"),
         (Some(text), None) | (None, Some(text)) => text.to_owned(),
         (None, None) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_built_in_template_gets_what_the_settings_say() {
+        let settings = JobSettings {
+            template: None,
+            image: "registry.example.org/hostwright:1".to_owned(),
+            service_account: Some("provision".to_owned()),
+            backoff_limit: 7,
+            deadline: Duration::from_secs(60),
+            grace: Duration::from_secs(9),
+        };
+        let template = JobTemplate::parse(include_str!("../../../assets/job.yaml"), &settings).unwrap();
+        let Value::Object(job) = template.for_environment("staging").0 else { panic!("no object") };
+        let job = Value::Object(job);
+        let pod = job.pointer("/spec/template/spec").unwrap();
+        let container = &pod["containers"][0];
+        assert_eq!(container["image"], settings.image.as_str());
+        assert_eq!(container["imagePullPolicy"], "IfNotPresent");
+        let env = container["env"].as_array().unwrap();
+        assert!(env.contains(&json!({"name": "HOSTWRIGHT_ENV", "value": "staging"})));
+        assert_eq!(
+            (&pod["serviceAccountName"], &pod["terminationGracePeriodSeconds"]),
+            (&json!("provision"), &json!(9))
+        );
+        assert_eq!(
+            (&job["spec"]["backoffLimit"], &job["spec"]["activeDeadlineSeconds"]),
+            (&json!(7), &json!(60))
+        );
+    }
+
+    #[test]
+    fn what_is_no_job_is_refused() {
+        let settings = JobSettings {
+            template: None,
+            image: "x:1".to_owned(),
+            service_account: None,
+            backoff_limit: 0,
+            deadline: Duration::ZERO,
+            grace: Duration::ZERO,
+        };
+        for yaml in [
+            "",
+            "- a",
+            "kind: Pod",
+            "apiVersion: batch/v1\nkind: Job",
+            "a: [",
+            "apiVersion: batch/v1\nkind: Job\nspec: {template: {spec: {containers: []}}}",
+        ] {
+            assert!(JobTemplate::parse(yaml, &settings).is_err(), "{yaml}");
+        }
     }
 }
