@@ -165,6 +165,7 @@ pub(crate) async fn results(
     mut over: watch::Receiver<bool>,
     tell: mpsc::Sender<Msg>,
 ) {
+    let mut following = ops::results::follow(&run.uid);
     let mut known: Option<RunResults> = None;
     let mut pause = OFTEN;
     // Asked once more after the end: what was recorded last is there then. A pod that was killed never closes its playbook.
