@@ -95,7 +95,7 @@ fn quit(state: &mut State) {
 fn back(state: &mut State) {
     if let Some(run) = &mut state.run
         && state.screen == Screen::Run
-        && (run.zoom || run.focus != Pane::Tasks)
+        && (run.zoom || (run.focus != Pane::Tasks && !run.rows().is_empty()))
     {
         (run.zoom, run.focus) = (false, Pane::Tasks);
         return;

@@ -14,7 +14,7 @@ use crate::config::{Action, Code, Found, Key};
 
 /// A key was pressed.
 pub(super) fn key(state: &mut State, seen: &Seen, key: Key) {
-    take_over(state, seen);
+    let seen = &take_over(state, seen);
     if is_interrupt(state, key) {
         state.chord.clear();
         interrupt(state);
@@ -29,8 +29,13 @@ pub(super) fn key(state: &mut State, seen: &Seen, key: Key) {
     }
 }
 
-/// What the last frame showed is where moves start from.
-fn take_over(state: &mut State, seen: &Seen) {
+/// What the last frame showed is where moves start from, and what actions mean; where the operator typed ahead of the frames it is what
+/// they moved to.
+fn take_over(state: &mut State, seen: &Seen) -> Seen {
+    let mut seen = seen.clone();
+    if state.table().is_some_and(super::table::Table::is_ahead) {
+        seen.subject = state.current().map(|r| r.uid.clone());
+    }
     if let Some(table) = state.table_mut() {
         table.seen(seen.list.top);
     }
@@ -43,6 +48,7 @@ fn take_over(state: &mut State, seen: &Seen) {
             run.log_top = seen.log.top as u64;
         }
     }
+    seen
 }
 
 fn is_interrupt(state: &State, key: Key) -> bool {

@@ -8,10 +8,10 @@ use super::flight;
 use super::notice::Level;
 use super::permit;
 use super::screens::Screen;
-use super::screens::run::RunScreen;
+use super::screens::run::{Pane, RunScreen};
 use super::state::State;
 use crate::config::{ACTIONS, Risk, Scope};
-use crate::domain::Run;
+use crate::domain::{Phase, Run};
 
 /// So many hosts are named in a question about several.
 const NAMED: usize = 8;
@@ -64,12 +64,18 @@ fn leave_run(state: &mut State) {
 
 /// Opens a run: follows its log and results, fetches the whole of it.
 pub(super) fn open_run(state: &mut State, uid: &str) {
-    let Some(run) = state.store.run(uid).map(run_ref) else { return };
+    let Some(found) = state.store.run(uid) else { return };
+    let (run, nothing_ran) = (run_ref(found), matches!(found.phase, Phase::Pending | Phase::Rejected));
     if state.screen == Screen::Run {
         return;
     }
     state.store.forget_log(&run.uid);
-    state.run = Some(RunScreen::new(run.uid.clone()));
+    let mut screen = RunScreen::new(run.uid.clone());
+    if nothing_ran {
+        // There is no task and no log to look at: the run's own page is what there is.
+        screen.focus = Pane::Result;
+    }
+    state.run = Some(screen);
     let from = state.screen;
     enter(state, Screen::Run);
     state.stack.push(from);

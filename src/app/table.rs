@@ -70,6 +70,8 @@ pub struct Table {
     resort: bool,
     /// The operator has moved: from now on nothing jumps.
     moved: bool,
+    /// The operator has moved since the last frame: what is under the cursor is what they mean, not what that frame showed there.
+    ahead: bool,
     /// The first list is complete and sorted.
     loaded: bool,
     minute: i64,
@@ -165,7 +167,7 @@ impl Table {
 
     /// Moves the cursor.
     pub fn go(&mut self, to: Move) {
-        self.moved = true;
+        (self.moved, self.ahead) = (true, true);
         let last = self.rows.len().saturating_sub(1);
         self.at = match to {
             Move::By(rows) => self.at.saturating_add_signed(rows).min(last),
@@ -173,6 +175,12 @@ impl Table {
             Move::Last => last,
         };
         self.cursor = self.rows.get(self.at).map(|r| r.key.clone());
+    }
+
+    /// True when the operator has moved since the last frame, by keys that came faster than frames.
+    #[must_use]
+    pub fn is_ahead(&self) -> bool {
+        self.ahead
     }
 
     /// Puts the cursor on a key, if it is there.
@@ -247,6 +255,7 @@ impl Table {
         now: Timestamp,
         scratch: &mut Scratch,
     ) {
+        self.ahead = false;
         let minute = now.as_second().div_euclid(60);
         let aged = self.filter.ages() && minute != self.minute;
         self.minute = minute;

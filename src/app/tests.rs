@@ -168,6 +168,16 @@ fn an_action_takes_the_row_that_was_drawn() {
 }
 
 #[test]
+fn keys_that_come_faster_than_frames_mean_what_they_say() {
+    let mut console = site();
+    let seen = console.seen();
+    for key in ["j", "a", "y"] {
+        let effects = update(&mut console.state, &seen, now(), Msg::Key(key.parse().unwrap()));
+        assert!(key != "y" || changing(&effects) == ["approving b.org"], "{effects:?}");
+    }
+}
+
+#[test]
 fn the_same_is_not_started_twice_and_late_answers_are_dropped() {
     let mut console = site();
     let effects = console.press("a y");

@@ -43,6 +43,7 @@ pub fn changes_at(from: Timestamp, now: Timestamp) -> Timestamp {
 pub fn length(milliseconds: u64) -> String {
     let seconds = i64::try_from(milliseconds / 1000).unwrap_or(i64::MAX);
     match seconds {
+        ..10 if milliseconds < 50 => "0s".to_owned(),
         ..10 => format!("{}.{}s", seconds, milliseconds % 1000 / 100),
         10..MINUTE => format!("{seconds}s"),
         MINUTE..HOUR => format!("{}m {}s", seconds / MINUTE, seconds % MINUTE),

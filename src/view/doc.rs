@@ -9,7 +9,7 @@ use crate::app::document::{Document, Line, LineKind};
 use crate::config::Role;
 
 /// Labels share a column that is at most so wide.
-const LABEL: usize = 14;
+const LABEL: usize = 20;
 
 /// Draws a document from its line `top` on ([`crate::app::document::END`]: so that its end is seen). Returns what is seen of it.
 pub(crate) fn draw(

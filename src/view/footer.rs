@@ -217,7 +217,17 @@ fn candidates(state: &State) -> &'static [Action] {
         ],
         Screen::Run => match state.run.as_ref().map(|r| r.focus) {
             Some(Pane::Log) => &[A::Filter, A::NextMatch, A::Follow, A::Stop, A::Open, A::Copy, A::Back],
-            Some(Pane::Result) => &[A::Filter, A::NextMatch, A::Diff, A::Open, A::Copy, A::NextPane, A::Back],
+            Some(Pane::Result) => &[
+                A::Approve,
+                A::Reject,
+                A::Filter,
+                A::NextMatch,
+                A::Diff,
+                A::Open,
+                A::Copy,
+                A::NextPane,
+                A::Back,
+            ],
             _ => &[
                 A::Approve,
                 A::Check,

@@ -100,7 +100,8 @@ fn summary(pen: &mut Pen<'_>, area: Rect, state: &State, run: &Run, seen: &mut S
     let counted = if area.width > 60 { counted } else { Vec::new() };
     let wide: usize = counted.iter().map(|(text, _)| width(text) + 2).sum();
     let counts_at = area.width.saturating_sub(u16::try_from(wide).unwrap_or(u16::MAX));
-    let whole = stages.iter().filter_map(|s| s.milliseconds).max().unwrap_or(0);
+    // The wait for a decision says nothing of the machines: the bars compare the others.
+    let whole = stages.iter().skip(1).filter_map(|s| s.milliseconds).max().unwrap_or(0);
     let mut shown: Vec<Vec<Piece>> = stages.iter().map(|s| stage_pieces(pen, s, whole, bars)).collect();
     let long = |pieces: &Vec<Piece>| pieces.iter().map(|p| width(&p.text)).sum::<usize>() + 3;
     // The stages that are over leave first.
@@ -273,7 +274,7 @@ fn result(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run:
         pen.put(area, 0, 1, &line, Role::Muted);
         y = 3;
     } else {
-        pen.put(area, 0, 0, "RUN", if focused { Role::Tab } else { Role::Heading });
+        pen.put(area, 0, 0, "OVERVIEW", if focused { Role::Tab } else { Role::Heading });
     }
     let text = rows(area, y, area.height);
     seen.result = doc::draw(pen, text, screen.doc(), screen.result_top, screen.search.result_hit);

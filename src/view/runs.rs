@@ -66,7 +66,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, seen: &mut
 
 /// What is counted of a run: what its outcome says, else what ARA has so far.
 pub(crate) fn run_counts(run: &Run, state: &State) -> Option<Counts> {
-    let recorded = state.store.results(&run.uid).and_then(|r| r.results.as_ref()).map(|r| r.counts);
+    let recorded = state.store.results(&run.uid).and_then(|r| r.results.as_ref());
+    let recorded = recorded.filter(|r| !r.results.is_empty()).map(|r| r.counts);
     run.outcome.as_ref().and_then(|o| o.counts).or(recorded)
 }
 

@@ -48,6 +48,16 @@ fn a_failed_run_at_three_sizes() {
 }
 
 #[test]
+fn a_pending_host_opens_on_its_own_page() {
+    let mut scene = site(80, 24);
+    scene.press("j enter");
+    scene::details(&mut scene);
+    picture("run_pending_80x24", &mut scene);
+    scene.press("esc");
+    assert_eq!(scene.state.screen, crate::app::Screen::Hosts);
+}
+
+#[test]
 fn the_result_alone_where_there_is_no_room_beside() {
     let mut scene = failed_run(80, 24);
     scene.press("enter");
