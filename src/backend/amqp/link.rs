@@ -22,8 +22,8 @@ const QUEUE: usize = 16;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest.
 const LAST_PAUSE: Duration = Duration::from_secs(30);
-/// Who asks sooner than this after a failed try gets its error; who asks later gets a new try, in the middle of a pause too.
-const FRESH: Duration = Duration::from_secs(1);
+/// The least time between two tries. Who asks in the middle of a pause gets a new try, but not sooner than this after the last.
+const APART: Duration = Duration::from_secs(1);
 /// How often the owner looks at the connection by itself: the client library tells most ends, not all.
 const LOOK: Duration = Duration::from_secs(2);
 
@@ -180,7 +180,7 @@ impl Owner {
             tracing::warn!(%error, retry_in_ms = pause.as_millis(), "no connection to RabbitMQ");
             let retry_at = SignedDuration::try_from(pause).ok().map(|pause| Timestamp::now() + pause);
             self.pulse.down(self.lane, &error, retry_at);
-            if waiting.is_empty() && !self.rest(pause, &error, tried, &mut waiting).await {
+            if waiting.is_empty() && !self.rest(pause, tried, &mut waiting).await {
                 return;
             }
         }
@@ -202,29 +202,25 @@ impl Owner {
         }
     }
 
-    /// Pauses before the next try, unless somebody needs the connection; false when nobody is left.
+    /// Pauses before the next try, a shorter time when somebody needs the connection; false when nobody is left.
     async fn rest(
         &mut self,
         pause: Duration,
-        error: &AmqpError,
         tried: Option<Instant>,
         waiting: &mut Vec<oneshot::Sender<Result<Open, AmqpError>>>,
     ) -> bool {
-        let until = Instant::now() + pause;
+        let mut until = Instant::now() + pause;
         loop {
             tokio::select! {
                 () = sleep_until(until) => return true,
                 request = self.requests.recv() => match request {
-                    Some(Request::Open(asked)) if tried.is_some_and(|at| at.elapsed() < FRESH) => {
-                        let _ = asked.send(Err(error.clone()));
-                    }
                     Some(Request::Open(asked)) => {
                         waiting.push(asked);
-                        return true;
+                        until = tried.map_or_else(Instant::now, |at| until.min(at + APART));
                     }
                     Some(Request::Close(done)) => {
                         let _ = done.send(());
-                        return self.idle(waiting).await;
+                        return !waiting.is_empty() || self.idle(waiting).await;
                     }
                     None => return false,
                 },
