@@ -20,3 +20,94 @@ pub fn surplus<'a>(runs: impl IntoIterator<Item = &'a Run>, keep: usize) -> Vec<
     }
     surplus
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Mark, Phase};
+    use jiff::Timestamp;
+
+    fn run(host: &str, kind: Kind, number: u32, phase: Phase) -> Run {
+        Run {
+            uid: format!("{host} {} {number}", kind.as_str()),
+            name: format!("{}-{host}-{number}", kind.as_str()),
+            resource_version: "1".to_owned(),
+            host: host.parse().unwrap(),
+            kind,
+            number,
+            phase,
+            reason: String::new(),
+            created: Timestamp::UNIX_EPOCH,
+            seen: Timestamp::UNIX_EPOCH,
+            started: None,
+            finished: None,
+            digest: String::new(),
+            boot: None,
+            address: None,
+            branch: None,
+            groups: vec![],
+            key: None,
+            decision: None,
+            delivered: None,
+            outcome: None,
+            retry: None,
+            check: None,
+            playbooks: vec![],
+            answers: None,
+            queue: false,
+            deleting: false,
+            failed_pods: 0,
+        }
+    }
+
+    fn numbers(runs: &[Run], keep: usize) -> Vec<u32> {
+        let mut numbers: Vec<u32> = surplus(runs, keep).into_iter().map(|run| run.number).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    #[test]
+    fn each_host_keeps_its_newest_of_each_kind() {
+        let mut runs = Vec::new();
+        for number in [3, 1, 12, 2] {
+            runs.push(run("a.org", Kind::Provision, number, Phase::Ready));
+            runs.push(run("b.org", Kind::Provision, number, Phase::Failed));
+        }
+        runs.push(run("a.org", Kind::Check, 1, Phase::Ready));
+        runs.push(run("c.org", Kind::Provision, 1, Phase::Rejected));
+        let mut names: Vec<&str> = surplus(&runs, 2).into_iter().map(|run| run.name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(
+            names,
+            ["provision-a.org-1", "provision-a.org-2", "provision-b.org-1", "provision-b.org-2"]
+        );
+        assert_eq!(surplus(&runs, 4), Vec::<&Run>::new());
+    }
+
+    #[test]
+    fn the_newest_stays_whatever_the_settings_say() {
+        let runs = [1, 2].map(|number| run("a.org", Kind::Provision, number, Phase::Ready));
+        assert_eq!(numbers(&runs, 0), [1]);
+    }
+
+    #[test]
+    fn what_goes_on_or_is_still_to_be_answered_stays() {
+        let mark = |answered: Option<&str>| {
+            let answered = answered.map(str::to_owned);
+            Some(Mark { by: "ann".to_owned(), at: Timestamp::UNIX_EPOCH, answered })
+        };
+        let of = |number, phase| run("a.org", Kind::Provision, number, phase);
+        let runs = [
+            of(9, Phase::Ready),
+            Run { retry: mark(None), ..of(8, Phase::Failed) },
+            Run { check: mark(None), ..of(7, Phase::Rejected) },
+            Run { retry: mark(Some("x")), ..of(6, Phase::Failed) },
+            of(5, Phase::Running),
+            of(4, Phase::Pending),
+            of(3, Phase::Stopping),
+            Run { deleting: true, ..of(2, Phase::Ready) },
+            of(1, Phase::Stopped),
+        ];
+        assert_eq!(numbers(&runs, 1), [1, 6]);
+    }
+}
