@@ -50,6 +50,7 @@ mod tests {
             decision: None,
             delivered: None,
             outcome: None,
+            stop: None,
             retry: None,
             check: None,
             playbooks: vec![],
@@ -94,7 +95,7 @@ mod tests {
     fn what_goes_on_or_is_still_to_be_answered_stays() {
         let mark = |answered: Option<&str>| {
             let answered = answered.map(str::to_owned);
-            Some(Mark { by: "ann".to_owned(), at: Timestamp::UNIX_EPOCH, answered })
+            Some(Mark { by: "ann".to_owned(), at: Timestamp::UNIX_EPOCH, digest: String::new(), answered })
         };
         let of = |number, phase| run("a.org", Kind::Provision, number, phase);
         let runs = [
