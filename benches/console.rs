@@ -44,6 +44,7 @@ fn run(n: usize, phase: Phase) -> Run {
         retry: None,
         check: None,
         playbooks: Vec::new(),
+        last_attempt: None,
         answers: None,
         queue: false,
         deleting: false,

@@ -6,7 +6,7 @@ use super::document::{Document, LineKind};
 use super::environment::EnvironmentInfo;
 use super::store::Store;
 use super::time;
-use crate::domain::{Kind, Phase, Run, RunDetails, Verdict};
+use crate::domain::{Kind, Outcome, Phase, Run, RunDetails, Verdict};
 
 /// So many failures in a row are worth a word before the next run.
 const FAILURES_WORTH_A_WORD: usize = 3;
@@ -89,31 +89,31 @@ pub fn why(run: &Run, now: Timestamp, environment: &EnvironmentInfo) -> String {
     let by = run.decision.as_ref().map_or("nobody", |d| &d.by);
     let reason =
         |text: &str| if run.reason.is_empty() { text.to_owned() } else { format!("{text}: {}", run.reason) };
+    let ended = |what: &str, outcome: &Outcome| {
+        let (at, exit) = (moment(outcome.at, now, environment), outcome.exit);
+        let advice =
+            if exit.retry_may_mend() { "a retry may mend it" } else { "a retry alone will not mend it" };
+        format!("{what} at {at}, {} (exit code {}): {advice}. {}", exit.words(), exit.code(), outcome.text)
+    };
+    let attempted = |text: String| match &run.last_attempt {
+        Some(attempt) => {
+            format!("{}. {}", text.trim_end_matches('.'), ended("Its last attempt ended", attempt))
+        }
+        None => text,
+    };
     match run.phase {
         Phase::Pending => "It waits for a decision: approve it or reject it.".to_owned(),
         Phase::Queued if run.undelivered() => reason("It is approved; its details are still to be delivered"),
-        Phase::Queued => reason("It is approved and delivered; its pod is not ready yet"),
-        Phase::Running => reason("Its pod runs"),
+        Phase::Queued => attempted(reason("It is approved and delivered; its pod is not ready yet")),
+        Phase::Running => attempted(reason("Its pod runs")),
         Phase::Stopping => reason("Its pod is being ended"),
         Phase::Stopped => reason("An operator stopped it"),
         Phase::Rejected => format!("{by} rejected it."),
         Phase::Ready => run.outcome.as_ref().map_or_else(|| reason("It is provisioned"), |o| o.text.clone()),
-        Phase::Failed => match &run.outcome {
-            Some(outcome) => {
-                let at = moment(outcome.at, now, environment);
-                let advice = if outcome.exit.retry_may_mend() {
-                    "a retry may mend it"
-                } else {
-                    "a retry alone will not mend it"
-                };
-                format!(
-                    "It failed at {at}, {} (exit code {}): {advice}. {}",
-                    outcome.exit.words(),
-                    outcome.exit.code(),
-                    outcome.text
-                )
-            }
-            None => reason("The Job failed before the outcome was written"),
+        Phase::Failed => match (&run.outcome, &run.last_attempt) {
+            (Some(outcome), _) => ended("It failed", outcome),
+            (None, Some(_)) => attempted(reason("The Job failed")),
+            (None, None) => reason("The Job failed before the outcome was written"),
         },
     }
 }
@@ -292,5 +292,14 @@ mod tests {
                 && text.contains("a retry may mend it")
                 && text.contains("no route")
         );
+        // Without an outcome the last attempt tells, and the Job why there is no other.
+        run.last_attempt = run.outcome.take();
+        run.reason = "BackoffLimitExceeded: too many failed pods.".into();
+        let text = why(&run, sample::now(), &sample::environment());
+        assert!(
+            text.contains("BackoffLimitExceeded: too many failed pods. Its last attempt ended"),
+            "{text}"
+        );
+        assert!(text.contains("host unreachable") && text.contains("no route"), "{text}");
     }
 }

@@ -50,6 +50,7 @@ pub(crate) fn run(host: &str, phase: Phase) -> Run {
         retry: None,
         check: None,
         playbooks: Vec::new(),
+        last_attempt: None,
         answers: None,
         queue: false,
         deleting: false,

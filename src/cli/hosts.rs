@@ -234,7 +234,17 @@ pub(super) fn table_of(details: &RunDetails) -> Table {
     pair("delivered", or_empty(run.delivered.map(|t| t.to_string())));
     pair("started", or_empty(run.started.map(|t| t.to_string())));
     pair("finished", or_empty(run.finished.map(|t| t.to_string())));
-    pair("outcome", or_empty(run.outcome.as_ref().map(|o| o.text.clone())));
+    match (&run.outcome, &run.last_attempt) {
+        (Some(outcome), _) => pair("outcome", outcome.text.clone()),
+        (None, Some(attempt)) => pair("last attempt", format!("{}: {}", attempt.exit.words(), attempt.text)),
+        (None, None) => {}
+    }
+    if let Some(c) = run.last_outcome().and_then(|o| o.counts) {
+        pair(
+            "tasks",
+            format!("ok={} changed={} unreachable={} failed={}", c.ok, c.changed, c.unreachable, c.failed),
+        );
+    }
     table
 }
 

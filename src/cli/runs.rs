@@ -83,7 +83,7 @@ async fn list(context: &Context<'_>, host: Option<HostName>) -> Result<(), Failu
         let mut table =
             Table::new(&["RUN", "HOST", "PHASE", "AGE", "TOOK", "OK", "CHANGED", "UNREACHABLE", "FAILED"]);
         for run in runs {
-            let counts = run.outcome.as_ref().and_then(|o| o.counts);
+            let counts = run.last_outcome().and_then(|o| o.counts);
             let number =
                 |of: fn(&Counts) -> u32| counts.as_ref().map(|c| of(c).to_string()).unwrap_or_default();
             table.row([

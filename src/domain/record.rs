@@ -47,6 +47,8 @@ pub const PARAMETERS: &str = "hostwright.dev/parameters";
 pub const DELIVERED: &str = "hostwright.dev/delivered";
 /// Annotation: the outcome, as JSON.
 pub const OUTCOME: &str = "hostwright.dev/outcome";
+/// Annotation: how the newest attempt ended that another may mend, as JSON. For people only: it ends nothing.
+pub const LAST_ATTEMPT: &str = "hostwright.dev/last-attempt";
 /// Annotation: the ids of the run's playbooks in ARA, with commas.
 pub const PLAYBOOKS: &str = "hostwright.dev/ara-playbooks";
 /// Annotation: a [`Mark`] that asks for a retry.
@@ -151,6 +153,7 @@ impl JobRecord<'_> {
             retry: self.json::<Mark>(RETRY)?,
             check: self.json::<Mark>(CHECK)?,
             playbooks: self.playbooks(),
+            last_attempt: self.last_attempt(),
             answers: self.text(ANSWERS).map(str::to_owned),
             queue: self.finalizers.iter().any(|f| f == QUEUE_FINALIZER),
             deleting: self.deleting,
@@ -184,6 +187,11 @@ impl JobRecord<'_> {
         };
         let by = self.text(DECIDED_BY).unwrap_or("unknown").to_owned();
         Ok(Some(Decision { verdict, by, at: self.time(DECIDED_AT)?.unwrap_or(self.created) }))
+    }
+
+    /// Only a note: one that cannot be read must not make the run unreadable.
+    fn last_attempt(&self) -> Option<Outcome> {
+        self.text(LAST_ATTEMPT).and_then(|text| serde_json::from_str(text).ok())
     }
 
     fn playbooks(&self) -> Vec<u64> {
@@ -224,7 +232,7 @@ pub fn answer_id(uid: &str, key: &str, mark: &Mark) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::RawAnnouncement;
+    use crate::domain::{Counts, ExitCode, RawAnnouncement};
 
     fn announcement() -> Announcement {
         RawAnnouncement {
@@ -280,6 +288,26 @@ mod tests {
         let run = read(&base, &[(HELD, "rejected")]).unwrap().run;
         assert_eq!(run.phase, Phase::Rejected);
         assert_eq!(run.decision.unwrap().by, "ann");
+    }
+
+    #[test]
+    fn an_attempt_is_no_outcome_and_a_bad_note_of_it_no_error() {
+        let json = announcement().to_json();
+        let attempt = Outcome {
+            exit: ExitCode::UnreachableHost,
+            at: Timestamp::UNIX_EPOCH,
+            text: "no route".into(),
+            counts: Some(Counts { unreachable: 1, ..Counts::default() }),
+        };
+        let last = |text: &str| {
+            let base = [(HOST, "web-1.example.org"), (ANNOUNCEMENT, json.as_str()), (LAST_ATTEMPT, text)];
+            read(&base, &[]).unwrap().run
+        };
+        let mut run = last(&serde_json::to_string(&attempt).unwrap());
+        assert_eq!((&run.outcome, run.last_outcome()), (&None, Some(&attempt)));
+        run.outcome = Some(Outcome { exit: ExitCode::Ready, ..attempt });
+        assert_eq!(run.last_outcome().unwrap().exit, ExitCode::Ready);
+        assert_eq!(last("{").last_attempt, None);
     }
 
     #[test]

@@ -208,6 +208,8 @@ pub struct Run {
     pub check: Option<Mark>,
     /// The ids of its playbooks in ARA.
     pub playbooks: Vec<u64>,
+    /// How its newest attempt ended that another may mend. It ends nothing: only [`Run::outcome`] does.
+    pub last_attempt: Option<Outcome>,
     /// The mark that it was made from.
     #[serde(skip)]
     pub answers: Option<String>,
@@ -225,6 +227,12 @@ impl Run {
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.deleting || self.phase.finished()
+    }
+
+    /// What is known of how it went: the outcome, else the newest attempt that ended without one.
+    #[must_use]
+    pub fn last_outcome(&self) -> Option<&Outcome> {
+        self.outcome.as_ref().or(self.last_attempt.as_ref())
     }
 
     /// True when it was approved and its message is not known to be with the broker.

@@ -50,6 +50,7 @@ mod tests {
             decision: None,
             delivered: None,
             outcome: None,
+            last_attempt: None,
             stop: None,
             retry: None,
             check: None,

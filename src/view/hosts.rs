@@ -10,7 +10,7 @@ use super::{doc, empty};
 use crate::app::screens::hosts::COLUMNS;
 use crate::app::{Seen, State, WIDE, describe, time};
 use crate::config::Role;
-use crate::domain::{Kind, Phase, Run};
+use crate::domain::{ExitCode, Kind, Phase, Run};
 
 /// How wide the details are, with the divider.
 const DETAILS: u16 = 50;
@@ -131,7 +131,11 @@ fn before(run: &Run, state: &State, seen: &mut Seen) -> (String, Role) {
 }
 
 fn failed(run: &Run) -> String {
-    match &run.outcome {
+    match run.last_outcome() {
+        // Why a pod was told to stop, the Job knows and the pod does not.
+        Some(outcome) if outcome.exit == ExitCode::Interrupted && !run.reason.is_empty() => {
+            run.reason.clone()
+        }
         Some(outcome) if outcome.text.is_empty() => outcome.exit.words().to_owned(),
         Some(outcome) => outcome.text.clone(),
         None => run.reason.clone(),

@@ -64,11 +64,13 @@ pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, seen: &mut
     }
 }
 
-/// What is counted of a run: what its outcome says, else what ARA has so far.
+/// What is counted of a run: what its outcome says, else what ARA has so far or its last attempt said, whichever is newer.
 pub(crate) fn run_counts(run: &Run, state: &State) -> Option<Counts> {
     let recorded = state.store.results(&run.uid).and_then(|r| r.results.as_ref());
     let recorded = recorded.filter(|r| !r.results.is_empty()).map(|r| r.counts);
-    run.outcome.as_ref().and_then(|o| o.counts).or(recorded)
+    let attempt = run.last_attempt.as_ref().and_then(|o| o.counts);
+    let (first, second) = if run.is_over() { (attempt, recorded) } else { (recorded, attempt) };
+    run.outcome.as_ref().and_then(|o| o.counts).or(first).or(second)
 }
 
 fn draw_cell(pen: &mut Pen<'_>, line: Rect, cell: &Placed, run: &Run, state: &State, seen: &mut Seen) {

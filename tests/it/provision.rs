@@ -101,8 +101,16 @@ async fn each_way_to_fail_has_its_exit_code() {
     let run = stage.approved(&unreachable).await;
     std::fs::write(stage.policy().join("site.yml"), "- hosts: all\n  gather_facts: true\n").unwrap();
     assert_eq!(stage.provision(&run).await.0, ExitCode::UnreachableHost);
-    // An outcome would keep the next pod from trying.
-    assert_eq!(stage.again(&run).await.run.outcome, None);
+    // An outcome would keep the next pod from trying: there is a note of the attempt, and it does not.
+    let after = stage.again(&run).await.run;
+    let attempt = after.last_attempt.unwrap();
+    assert_eq!((after.outcome, attempt.exit), (None, ExitCode::UnreachableHost));
+    assert!(attempt.text.contains("unreachable"), "{}", attempt.text);
+    assert_eq!(attempt.counts.unwrap().unreachable, 1);
+    std::fs::write(stage.policy().join("site.yml"), local("- debug: {msg: hello}")).unwrap();
+    assert_eq!(stage.provision(&run).await.0, ExitCode::Ready);
+    let after = stage.again(&run).await.run;
+    assert_eq!(after.last_outcome().unwrap().exit, ExitCode::Ready);
 
     for (playbook, text) in [
         ("- hosts: db\n  tasks: []\n", "applies to web-1.example.org"),

@@ -62,11 +62,16 @@ pub(super) async fn get<W: AsyncWrite + Unpin>(
             Ok((details, Letter::Held(broker, delivery)))
         }
         Err(reason) => {
-            if let Err(error) = delivery.dead_letter(&reason).await {
-                log.say(format!("the message stays in its queue: {error}")).await;
-            }
+            let buried = delivery.dead_letter(&reason).await;
             broker.close().await;
-            Err(unreadable(format!("{reason} (it is among the dead letters)")))
+            match buried {
+                Ok(_) => Err(unreadable(format!("{reason} (it is among the dead letters)"))),
+                // The queue goes with the run: were this its end, the only copy would go too.
+                Err(error) => {
+                    let text = format!("{reason}; the message stays in its queue: {}", advised(&error));
+                    Err(Failure::new(ExitCode::BackEnd, text))
+                }
+            }
         }
     }
 }

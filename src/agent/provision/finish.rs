@@ -1,10 +1,10 @@
 //! The end of an attempt, in the order that survives a kill at any moment: what ARA recorded and the outcome go on the Job, then
-//! the message is acknowledged. What another pod is to try again puts its message back, and no outcome, which would stop that pod.
+//! the message is acknowledged. What another pod is to try again puts its message back, and no outcome, which would stop that pod:
+//! only a note of how this attempt ended, for people, after the message is back.
 
 use std::path::Path;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::io::AsyncWrite;
 
 use super::details::{Letter, advised};
@@ -17,6 +17,8 @@ use crate::domain::{ExitCode, Outcome};
 /// How often and how far apart the outcome is tried to be written while the API server does not answer.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_secs(2);
+/// How long noting an attempt may take: a pod that was told to stop has little time.
+const NOTE_LIMIT: Duration = Duration::from_secs(3);
 /// How long taking leave of the broker may take.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// Where Kubernetes looks for a container's last word, unless it was told another place.
@@ -32,45 +34,57 @@ pub(super) async fn finish<W: AsyncWrite + Unpin>(
     letter: Letter,
     log: &mut Log<W>,
 ) -> End {
-    let outcome = (!end.exit.retry_may_mend()).then(|| Outcome {
-        exit: end.exit,
-        at: Timestamp::now(),
-        text: end.line(),
-        counts: end.counts,
-    });
-    if (outcome.is_some() || !playbooks.is_empty())
-        && let Err(error) = write(session, outcome.as_ref(), playbooks).await
+    if !end.exit.retry_may_mend()
+        && let Err(error) = write(session, &end.outcome(), playbooks).await
     {
         log.say(&error).await;
-        if outcome.is_some() {
-            // Without an outcome the next pod would not know: so let it try, Ansible does nothing twice.
-            let Failure { text, .. } = Failure::kube(&error);
-            end = End {
-                exit: ExitCode::BackEnd,
-                text: format!("{}: {}; but {text}", end.exit.words(), end.text),
-                counts: end.counts,
-            };
-        }
+        // Without an outcome the next pod would not know: so let it try, Ansible does nothing twice.
+        let Failure { text, .. } = Failure::kube(&error);
+        end = End {
+            exit: ExitCode::BackEnd,
+            text: format!("{}: {}; but {text}", end.exit.words(), end.text),
+            counts: end.counts,
+        };
     }
     settle(&end, letter, log).await;
+    if end.exit.retry_may_mend() {
+        note(session, &end.outcome(), playbooks, log).await;
+    }
     end
 }
 
-/// Writes on the Job. An API server that does not answer is asked again for a while.
-async fn write(session: &Session<'_>, outcome: Option<&Outcome>, playbooks: &[u64]) -> Result<(), KubeError> {
-    // Told to stop, the pod has no time for another try, nor has it an outcome to lose.
-    let tries = if outcome.is_some() { TRIES } else { 1 };
+/// Writes the outcome on the Job. An API server that does not answer is asked again for a while.
+async fn write(session: &Session<'_>, outcome: &Outcome, playbooks: &[u64]) -> Result<(), KubeError> {
     let mut tried = 0;
     loop {
         let own = session.own;
         let written =
-            session.kube.set_outcome(&session.permit, &own.name, &own.uid, outcome, playbooks).await;
+            session.kube.set_outcome(&session.permit, &own.name, &own.uid, Some(outcome), playbooks).await;
         tried += 1;
         match written {
-            Err(error) if error.kind == KubeErrorKind::Unreachable && tried < tries => {
+            Err(error) if error.kind == KubeErrorKind::Unreachable && tried < TRIES => {
                 tokio::time::sleep(PAUSE).await;
             }
             other => return other.map(drop),
+        }
+    }
+}
+
+/// Notes on the Job how an attempt ended that another may mend. Nothing depends on it: it is tried once.
+async fn note<W: AsyncWrite + Unpin>(
+    session: &Session<'_>,
+    attempt: &Outcome,
+    playbooks: &[u64],
+    log: &mut Log<W>,
+) {
+    let own = session.own;
+    let noting = session.kube.set_last_attempt(&session.permit, &own.name, &own.uid, attempt, playbooks);
+    match tokio::time::timeout(NOTE_LIMIT, noting).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => log.say(error).await,
+        Err(_) => {
+            let seconds = NOTE_LIMIT.as_secs();
+            log.say(format!("this attempt is not noted on the run: no answer within {seconds} s")).await;
         }
     }
 }

@@ -19,6 +19,7 @@ mod work;
 
 use std::fmt::Display;
 
+use jiff::Timestamp;
 use tokio::io::AsyncWrite;
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +27,7 @@ pub use own::{Own, OwnError};
 
 use crate::config::Settings;
 use crate::domain::text::plain;
-use crate::domain::{Counts, ExitCode};
+use crate::domain::{Counts, ExitCode, Outcome};
 use log::Log;
 use session::Session;
 
@@ -67,6 +68,11 @@ impl End {
     /// The text on one line, as long as an annotation may have it.
     fn line(&self) -> String {
         self.text.lines().map(plain).collect::<Vec<_>>().join(" ").chars().take(TEXT_LIMIT).collect()
+    }
+
+    /// As it is written on the Job.
+    fn outcome(&self) -> Outcome {
+        Outcome { exit: self.exit, at: Timestamp::now(), text: self.line(), counts: self.counts }
     }
 }
 

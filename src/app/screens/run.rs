@@ -263,7 +263,7 @@ pub fn stages(run: &Run, results: Option<&RunResults>, now: Timestamp) -> Vec<St
     let decided = run.decision.as_ref().map(|d| d.at);
     let playbook = results.and_then(|r| r.playbooks.last());
     let ansible = playbook.and_then(|p| p.started);
-    let end = run.finished.or_else(|| run.outcome.as_ref().map(|o| o.at)).or(playbook.and_then(|p| p.ended));
+    let end = run.finished.or_else(|| run.last_outcome().map(|o| o.at)).or(playbook.and_then(|p| p.ended));
     let held = matches!(run.phase, Phase::Rejected | Phase::Stopped | Phase::Failed);
     let starts = [Some(run.created), decided, run.started, ansible];
     let mut out = Vec::new();

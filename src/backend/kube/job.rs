@@ -1,15 +1,17 @@
-//! Jobs: how a run becomes one, and how one is read as a run.
+//! Jobs: how a run becomes one, how one is read as a run, and what an attempt notes on it.
 
 use std::collections::BTreeMap;
 
+use ::kube::api::{Patch, PatchParams};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Map, Value, json};
 
-use crate::config::JobSettings;
+use super::{Kube, KubeError, KubeErrorKind, limited};
+use crate::config::{JobSettings, Permit};
 use crate::domain::record::{self, JobRecord};
 use crate::domain::{
-    Announcement, Decision, HostName, JobState, Kind, Parameters, RecordError, RunDetails, run_name,
+    Announcement, Decision, HostName, JobState, Kind, Outcome, Parameters, RecordError, RunDetails, run_name,
 };
 
 /// A Job manifest that every run starts from.
@@ -162,6 +164,33 @@ pub(super) fn decision_patch(
             }}},
         },
     })
+}
+
+impl Kube {
+    /// Notes on a run how an attempt ended that another may mend, and which playbooks ARA recorded: for people to read, it ends
+    /// nothing. The UID is compared: a name can come back.
+    ///
+    /// # Errors
+    /// When the run is gone or the API server does not answer.
+    pub async fn set_last_attempt(
+        &self,
+        _: &Permit,
+        name: &str,
+        uid: &str,
+        attempt: &Outcome,
+        playbooks: &[u64],
+    ) -> Result<(), KubeError> {
+        let doing = format!("note the last attempt on run {name}");
+        let text = serde_json::to_string(attempt)
+            .map_err(|e| KubeError::new(KubeErrorKind::Failed, doing.clone(), e.to_string()))?;
+        let mut patch = json!({"metadata": {"uid": uid, "annotations": {record::LAST_ATTEMPT: text}}});
+        if !playbooks.is_empty() {
+            let ids = playbooks.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+            merge(&mut patch, json!({"metadata": {"annotations": {record::PLAYBOOKS: ids}}}));
+        }
+        limited(doing, self.jobs().patch(name, &PatchParams::default(), &Patch::Merge(&patch))).await?;
+        Ok(())
+    }
 }
 
 pub(super) fn delivered_patch(at: Timestamp) -> Value {
