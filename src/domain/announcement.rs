@@ -73,9 +73,12 @@ impl RawAnnouncement {
     pub fn check(self) -> Result<Announcement, FieldError> {
         let host = HostName::parse(self.hostname.trim()).map_err(|e| field("hostname", e))?;
         let mut keys = Vec::new();
-        for line in self.sshkeys.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
+        for (number, line) in self.sshkeys.lines().map(str::trim).enumerate() {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
             let key =
-                SshKey::parse(line).map_err(|e| field("sshkeys", format!("line {}: {e}", keys.len() + 1)))?;
+                SshKey::parse(line).map_err(|e| field("sshkeys", format!("line {}: {e}", number + 1)))?;
             if !keys.contains(&key) {
                 keys.push(key);
             }

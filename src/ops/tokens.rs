@@ -36,7 +36,9 @@ pub async fn mint(
     if signer == Signer::Required
         && let Err(error) = signed(kube, &token).await
     {
-        revoke(kube, permit, token.id()).await?;
+        if let Err(second) = revoke(kube, permit, token.id()).await {
+            tracing::warn!(error = %second, "an unsigned token stays until it expires");
+        }
         return Err(error);
     }
     Ok(token)

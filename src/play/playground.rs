@@ -17,7 +17,7 @@ use super::services::{ServiceError, ara, rabbitmq, remembered_port};
 use super::{policy, python, runner};
 use crate::backend::hook::Hook;
 use crate::backend::kube::{Kube, KubeError};
-use crate::config::{Mistakes, Permit, Settings, Sources};
+use crate::config::{Mistakes, Permit, Settings, Sources, Variables};
 use crate::ops;
 use crate::server::{self, ServeError};
 
@@ -203,7 +203,7 @@ fn settings(folder: &Folder) -> Result<Settings, PlayError> {
         read_only: false,
         extra: Vec::new(),
     };
-    Ok(crate::config::load(&sources)?.settings(None)?)
+    Ok(crate::config::load_with(&sources, &Variables::default())?.settings(None)?)
 }
 
 impl Playground {

@@ -254,7 +254,10 @@ mod tests {
     async fn a_stop_reaches_the_group_and_then_kills_it() {
         for (script, code) in [
             ("trap 'exit 7' TERM; echo up; sleep 1000 & wait", Some(7)),
-            ("trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep 1000' & echo up; wait", None),
+            (
+                "trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep 1000' & echo up; while :; do sleep 1000; done",
+                None,
+            ),
         ] {
             let fake = Fake::new(script);
             let shutdown = CancellationToken::new();
