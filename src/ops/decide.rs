@@ -88,7 +88,7 @@ fn can_be_applied(details: &RunDetails, parameters: &Parameters) -> Result<(), O
     let wrong = |what: &dyn std::fmt::Display| {
         OpError::Invalid(format!("cannot approve {}: {what}", details.run.host))
     };
-    parameters.check().map_err(|what| wrong(&what))?;
+    parameters.check_playbook().and_then(|()| parameters.check()).map_err(|what| wrong(&what))?;
     let RunDetails { run, announcement, .. } = details;
     let message = Message::new(run.uid.clone(), run.name.clone(), announcement.clone(), parameters.clone());
     message.to_bytes().map(drop).map_err(|error| wrong(&error))

@@ -460,7 +460,7 @@ async fn a_stopped_broker_is_named_and_comes_back(node: &RabbitMq) {
     assert!(problem.retry_at.is_some(), "{problem:?}");
     let error = refused(publish(&broker, &run)).await;
     assert!(matches!(error, AmqpError::Unreachable { .. }), "{error}");
-    let error = broker.take(&permit(), &run, Duration::from_millis(500)).await.unwrap_err();
+    let error = broker.take(&permit(), &run, Duration::from_secs(6)).await.unwrap_err();
     assert!(matches!(error, AmqpError::Unreachable { .. }), "{error}");
 
     node.start_again().await.unwrap();
