@@ -562,6 +562,13 @@ async fn pods_orphaned_while_no_runner_was_there_are_ended() {
     let second = cluster.run();
     cluster.no_pod("left").await;
     assert!(!lives(pid));
+    // The pod's object goes before its files do.
+    for _ in 0..300 {
+        if !cluster.home(&pod).exists() && !cluster.log(&pod).parent().unwrap().exists() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     second.stop().await;
     assert!(!cluster.home(&pod).exists() && !cluster.log(&pod).parent().unwrap().exists());
 }
