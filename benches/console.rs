@@ -66,6 +66,7 @@ struct Console {
 impl Console {
     fn empty() -> Self {
         let environment = EnvironmentInfo {
+            others: Vec::new(),
             name: "staging".into(),
             guarded: true,
             playground: false,

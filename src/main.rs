@@ -3,11 +3,10 @@
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
 use color_eyre::eyre::{Result, WrapErr, eyre};
-use hostwright::config::{self, Config, Keymap, Mistakes, Settings, Sources, Theme, Variables};
+use hostwright::config::{self, Config, Mistakes, Settings, Sources, Variables};
 use hostwright::play::packages::Install;
 use hostwright::play::playground::{self, PlayError, Playground, Ready};
 use hostwright::play::progress::Progress;
@@ -115,18 +114,6 @@ enum PlayCommand {
     },
 }
 
-/// Wrong usage or configuration: exit code 2.
-#[derive(Debug)]
-struct Wrong(String);
-
-impl std::fmt::Display for Wrong {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Wrong {}
-
 fn main() -> ExitCode {
     let cli = Cli::parse();
     // One TLS provider for all clients; it is only refused when one is installed already.
@@ -148,7 +135,7 @@ fn main() -> ExitCode {
     // What still reads from a dead back end must not hold up the exit.
     runtime.shutdown_background();
     code.unwrap_or_else(|error| {
-        let code = if error.is::<Mistakes>() || error.is::<Wrong>() { 2 } else { 1 };
+        let code = if error.is::<Mistakes>() { 2 } else { 1 };
         cli::fail(&format!("{error:#}"));
         ExitCode::from(code)
     })
@@ -160,13 +147,13 @@ async fn run(cli: Cli) -> Result<ExitCode> {
         None => open_console(&global).await,
         Some(Command::Noun(noun)) => {
             telemetry::init_stderr(false, Level::WARN)?;
-            let settings = load(&global)?.settings(None)?;
+            let settings = logged(&global)?;
             Ok(Box::pin(cli::run(noun, &settings, format)).await)
         }
         Some(Command::Config(command)) => config_command(&global, &command),
         Some(Command::Serve) => serve(&global).await,
         Some(Command::Provision) => provision(&global).await,
-        Some(Command::Play(args)) => play(&global, format, args).await,
+        Some(Command::Play(args)) => Box::pin(play(&global, format, args)).await,
         Some(Command::Leash(args)) => Ok(match leash::run(&args).await {
             Ok(code) => code.into(),
             Err(error) => {
@@ -190,14 +177,27 @@ fn load(global: &Global) -> Result<Config, Mistakes> {
     config::load(&sources(global))
 }
 
+/// The configuration and the settings of the environment that was chosen.
+fn chosen(global: &Global) -> Result<(Config, Settings), Mistakes> {
+    let config = load(global)?;
+    let settings = config.settings(None)?;
+    Ok((config, settings))
+}
+
+/// The settings of a program that shows no screen: what is doubtful in them goes to its log.
+fn logged(global: &Global) -> Result<Settings, Mistakes> {
+    let (config, settings) = chosen(global)?;
+    for warning in &config.warnings {
+        tracing::warn!("configuration: {warning}");
+    }
+    Ok(settings)
+}
+
 fn config_command(global: &Global, command: &ConfigCommand) -> Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     let sources = sources(global);
     let done = match command {
-        ConfigCommand::Check => {
-            looks(&config::load(&sources)?.console)?;
-            cli::config::check(&sources, &mut out)
-        }
+        ConfigCommand::Check => cli::config::check(&sources, &mut out),
         ConfigCommand::Show { origin } => cli::config::show(&sources, *origin, &mut out),
     };
     match done {
@@ -223,7 +223,7 @@ async fn open_console(global: &Global) -> Result<ExitCode> {
         Err(mistakes) => return Err(mistakes.into()),
     };
     log_to_file()?;
-    show(settings, global, CancellationToken::new()).await
+    show(config, settings, global).await
 }
 
 fn log_to_file() -> Result<()> {
@@ -233,40 +233,15 @@ fn log_to_file() -> Result<()> {
     Ok(())
 }
 
-/// The theme and the key map that the settings name.
-fn looks(settings: &config::ConsoleSettings) -> Result<(Theme, Keymap), Wrong> {
-    let mut wrong = Vec::new();
-    let theme = theme(&settings.theme).map_err(|mistakes| wrong.extend(mistakes)).ok();
-    let keymap = Keymap::new(&settings.keys)
-        .map_err(|mistakes| wrong.extend(mistakes.iter().map(|m| format!("console.keys: {m}"))))
-        .ok();
-    theme.zip(keymap).ok_or_else(|| Wrong(wrong.join("\n")))
-}
-
-fn theme(name: &str) -> Result<Theme, Vec<String>> {
-    if let Some(theme) = Theme::built_in(name) {
-        return Ok(theme);
-    }
-    match config::read_theme(name, &Variables::of_process()) {
-        Ok(Some(text)) => Theme::parse(name, &text)
-            .map_err(|mistakes| mistakes.iter().map(|m| format!("themes/{name}.toml: {m}")).collect()),
-        Ok(None) => {
-            let names: Vec<_> = config::BUILT_IN.iter().map(|(name, _)| *name).collect();
-            Err(vec![format!("console.theme: there is no theme {name:?}; built in are {}", names.join(", "))])
-        }
-        Err(error) => Err(vec![format!("console.theme: themes/{name}.toml cannot be read: {error}")]),
-    }
-}
-
-async fn show(settings: Settings, global: &Global, shutdown: CancellationToken) -> Result<ExitCode> {
-    let (theme, keymap) = looks(&settings.console)?;
-    let mut options = console::Options { settings: Arc::new(settings), keymap, theme, panic: None };
-    if global.panic.panic_ui {
-        options.panic = Some(console::PanicIn::Loop);
-    } else if global.panic.panic_task {
-        options.panic = Some(console::PanicIn::Task);
-    }
-    match console::run(options, shutdown).await {
+/// The console on an environment, until it ends.
+async fn show(config: Config, settings: Settings, global: &Global) -> Result<ExitCode> {
+    let panic = match (global.panic.panic_ui, global.panic.panic_task) {
+        (true, _) => Some(console::PanicIn::Loop),
+        (_, true) => Some(console::PanicIn::Task),
+        _ => None,
+    };
+    let options = console::Options { config, settings, sources: sources(global), panic };
+    match console::run(options, CancellationToken::new()).await {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => {
             cli::fail(&error.to_string());
@@ -277,7 +252,7 @@ async fn show(settings: Settings, global: &Global, shutdown: CancellationToken) 
 
 async fn serve(global: &Global) -> Result<ExitCode> {
     telemetry::init_stderr(!std::io::stderr().is_terminal(), Level::INFO)?;
-    let settings = load(global)?.settings(None)?;
+    let settings = logged(global)?;
     let shutdown = lifecycle::shutdown_on_signals()?;
     let context = server::Context::new(&settings).await?;
     let listener = tokio::net::TcpListener::bind(settings.server.listen)
@@ -295,7 +270,7 @@ async fn provision(global: &Global) -> Result<ExitCode> {
         cli::fail(&error.to_string());
         Ok(code(hostwright::domain::ExitCode::Misconfigured))
     };
-    let settings = match load(global).and_then(|config| config.settings(None)) {
+    let settings = match logged(global) {
         Ok(settings) => settings,
         Err(mistakes) => return wrong(&mistakes),
     };
@@ -328,8 +303,8 @@ async fn play(global: &Global, format: cli::Format, args: Play) -> Result<ExitCo
     let global = Global { environment: Some("play".to_owned()), ..global.clone() };
     match start(&options, &CancellationToken::new()).await {
         Ok(Some(playground)) => {
-            let shown = match load(&global).and_then(|config| config.settings(None)) {
-                Ok(settings) => show(settings, &global, CancellationToken::new()).await,
+            let shown = match chosen(&global) {
+                Ok((config, settings)) => show(config, settings, &global).await,
                 Err(mistakes) => Err(mistakes.into()),
             };
             playground.stop().await;
@@ -338,7 +313,8 @@ async fn play(global: &Global, format: cli::Format, args: Play) -> Result<ExitCo
         Ok(None) => Ok(ExitCode::FAILURE),
         Err(error @ PlayError::Running(Some(_))) => {
             cli::fail(&format!("{error}: opening a console on it"));
-            show(load(&global)?.settings(None)?, &global, CancellationToken::new()).await
+            let (config, settings) = chosen(&global)?;
+            show(config, settings, &global).await
         }
         Err(error) => Err(error.into()),
     }
@@ -421,6 +397,6 @@ fn clear_progress() {
 async fn boot(global: &Global, format: cli::Format, name: Option<&str>) -> Result<ExitCode> {
     telemetry::init_stderr(false, Level::WARN)?;
     let global = Global { environment: Some("play".to_owned()), ..global.clone() };
-    let settings = load(&global)?.settings(None)?;
+    let settings = logged(&global)?;
     Ok(cli::boot(&settings, name, format).await)
 }

@@ -5,7 +5,7 @@ use super::edit::LineEdit;
 use super::effect::RunRef;
 use super::filter::{Filter, Scratch};
 use super::state::State;
-use crate::config::{ACTIONS, Action, ActionInfo};
+use crate::config::{ACTIONS, Action};
 
 /// A deed that runs are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,6 +62,8 @@ pub struct Subject {
 pub enum Intent {
     /// A deed on runs.
     Do(Verb, Vec<Subject>),
+    /// Leave this environment for the one of this name.
+    Switch(String),
     /// Leave the console.
     Quit,
 }
@@ -174,23 +176,57 @@ pub enum Dialog {
     Palette(Palette),
 }
 
-/// The palette's rows: the actions that match, those that count here first.
+/// A row of the palette.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PaletteRow {
+    /// An action, done as by its key.
+    Action(Action),
+    /// Another environment.
+    Environment(String),
+}
+
+impl PaletteRow {
+    /// What it is found by.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Action(action) => action.info().name.to_owned(),
+            Self::Environment(name) => format!("env {name}"),
+        }
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn description(&self) -> String {
+        match self {
+            Self::Action(action) => action.info().description.to_owned(),
+            Self::Environment(name) => format!("Leave this environment for {name}"),
+        }
+    }
+}
+
+/// The palette's rows: the actions and environments that match, those that count here first.
 #[must_use]
-pub fn palette_rows(state: &State, palette: &Palette) -> Vec<&'static ActionInfo> {
+pub fn palette_rows(state: &State, palette: &Palette) -> Vec<PaletteRow> {
     let filter = Filter::parse(palette.input.text());
     let mut scratch = Scratch::default();
     let scope = state.scope();
     let typed = palette.input.text().trim().to_lowercase();
-    let mut rows: Vec<_> = ACTIONS
-        .iter()
-        .filter(|row| row.action.in_scope(scope) && row.action != Action::Palette)
+    let here = |action: Action| action.in_scope(scope) && action != Action::Palette;
+    let actions = ACTIONS.iter().map(|row| row.action).filter(|a| here(*a)).map(PaletteRow::Action);
+    let environments = state.environment.others.iter().cloned().map(PaletteRow::Environment);
+    let mut rows: Vec<_> = actions
+        .chain(environments)
         .filter(|row| {
-            filter.matches_text(row.name, &mut scratch) || row.description.to_lowercase().contains(&typed)
+            filter.matches_text(&row.name(), &mut scratch)
+                || row.description().to_lowercase().contains(&typed)
         })
         .collect();
     // What belongs to this screen first; a name that starts with what was typed before all.
-    rows.sort_by_key(|row| {
-        (!row.name.starts_with(&typed), row.scopes.contains(&crate::config::Scope::Global))
-    });
+    let everywhere = |row: &PaletteRow| match row {
+        PaletteRow::Action(action) => action.info().scopes.contains(&crate::config::Scope::Global),
+        PaletteRow::Environment(_) => true,
+    };
+    rows.sort_by_key(|row| (!row.name().starts_with(&typed), everywhere(row)));
     rows
 }

@@ -105,6 +105,8 @@ pub enum Effect {
     Cancel(EffectId),
     /// Keep one line in the log file.
     WriteLog(String),
+    /// Leave this environment for the one of this name.
+    Switch(String),
     /// Draw everything again.
     Redraw,
     /// Give the terminal back and stop the process, as Ctrl-Z does.
@@ -131,6 +133,7 @@ impl Effect {
             | Self::Unfollow { .. }
             | Self::Cancel(_)
             | Self::WriteLog(_)
+            | Self::Switch(_)
             | Self::Redraw
             | Self::Suspend
             | Self::Quit => None,
@@ -154,6 +157,7 @@ impl Effect {
             | Self::Copy { .. }
             | Self::Cancel(_)
             | Self::WriteLog(_)
+            | Self::Switch(_)
             | Self::Redraw
             | Self::Suspend
             | Self::Quit => false,
@@ -177,6 +181,7 @@ impl Effect {
             Self::Copy { .. } => "copying".to_owned(),
             Self::Cancel(_) => "cancelling".to_owned(),
             Self::WriteLog(_) => "writing the log".to_owned(),
+            Self::Switch(name) => format!("switching to {name}"),
             Self::Redraw => "redrawing".to_owned(),
             Self::Suspend => "suspending".to_owned(),
             Self::Quit => "quitting".to_owned(),
@@ -199,6 +204,7 @@ impl Effect {
             | Self::Copy { .. }
             | Self::Cancel(_)
             | Self::WriteLog(_)
+            | Self::Switch(_)
             | Self::Redraw
             | Self::Suspend
             | Self::Quit => None,

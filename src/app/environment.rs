@@ -13,6 +13,8 @@ pub struct EnvironmentInfo {
     pub guarded: bool,
     /// This is the playground.
     pub playground: bool,
+    /// The names of the others.
+    pub others: Vec<String>,
     /// Nothing may be changed.
     pub read_only: bool,
     /// Who we are, as decisions will say it.
@@ -40,6 +42,7 @@ impl EnvironmentInfo {
             name: name.clone(),
             guarded: *guarded,
             playground: *playground,
+            others: settings.environments.iter().filter(|other| *other != name).cloned().collect(),
             read_only: settings.read_only,
             operator,
             cluster,

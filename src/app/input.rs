@@ -1,6 +1,6 @@
 //! Keys and pasted text: what is in front gets them first.
 
-use super::dialog::{Confirm, Dialog, Intent, Palette, TextDialog, palette_rows};
+use super::dialog::{Confirm, Dialog, Intent, Palette, PaletteRow, TextDialog, palette_rows};
 use super::document::END;
 use super::edit::{Edited, LineEdit};
 use super::effect::{Effect, EffectId};
@@ -224,6 +224,7 @@ fn press(state: &mut State, confirm: &Confirm, at: usize) -> bool {
     }
     match intent {
         Intent::Quit => state.outbox.push(Effect::Quit),
+        Intent::Switch(name) => state.outbox.push(Effect::Switch(name)),
         Intent::Do(verb, subjects) => {
             if let Some(changed) = subjects.iter().find(|s| outdated(state, s)) {
                 let host = &changed.run.host;
@@ -285,8 +286,10 @@ fn palette_key(state: &mut State, seen: &Seen, palette: &mut Palette, key: Key) 
         (Code::PageDown, _) => palette.at = (palette.at + seen.dialog.page).min(last),
         (Code::PageUp, _) => palette.at = palette.at.saturating_sub(seen.dialog.page),
         (Code::Enter, _) => {
-            if let Some(row) = rows.get(palette.at) {
-                act::act(state, seen, row.action);
+            match rows.get(palette.at) {
+                Some(PaletteRow::Action(action)) => act::act(state, seen, *action),
+                Some(PaletteRow::Environment(name)) => open::switch(state, name),
+                None => {}
             }
             return false;
         }

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::EffectId;
-use crate::config::Key;
+use super::{EffectId, Level};
+use crate::config::{Key, Keymap};
 use crate::domain::results::{ResultDetails, RunResults};
 use crate::domain::{BackEnd, Health, Problem, Run, RunDetails};
 
@@ -61,10 +61,19 @@ pub enum Msg {
     },
     /// A background task panicked: shown, never fatal.
     Crashed(String),
-    /// SIGINT: as if Ctrl-C had been pressed.
-    Interrupt,
-    /// SIGTERM or SIGHUP: no questions.
-    Quit,
+    /// Something to be told that is no effect's answer, such as a doubtful setting.
+    Note {
+        /// How bad it is.
+        level: Level,
+        /// What it is.
+        text: String,
+        /// What to do.
+        advice: String,
+    },
+    /// The name that decisions are signed with.
+    Operator(String),
+    /// The key map was changed.
+    Keys(Box<Keymap>),
 }
 
 /// News of runs, in the order in which the watch brings them.

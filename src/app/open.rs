@@ -225,12 +225,25 @@ fn describe_several(state: &State, verb: Verb, subjects: &[Subject], confirm: &m
     }
 }
 
-/// Asks whether to leave.
+/// Another environment; asks while something is in flight here.
+pub(super) fn switch(state: &mut State, name: &str) {
+    if state.in_flight.iter().any(|f| f.effect.changes()) {
+        ask_leave(state, format!("Leave for {name}"), "leave", Intent::Switch(name.to_owned()));
+    } else {
+        state.outbox.push(Effect::Switch(name.to_owned()));
+    }
+}
+
+/// Asks whether to end the console.
 pub(super) fn ask_quit(state: &mut State) {
+    ask_leave(state, "Quit".to_owned(), "quit", Intent::Quit);
+}
+
+fn ask_leave(state: &mut State, title: String, label: &str, intent: Intent) {
     let flights: Vec<String> =
         state.in_flight.iter().filter(|f| f.effect.changes()).map(|f| f.effect.doing()).collect();
-    let buttons = vec![Button { label: "quit".to_owned(), key: 'y', intent: Some(Intent::Quit) }];
-    let mut confirm = Confirm::new("Quit".to_owned(), buttons, "stay");
+    let buttons = vec![Button { label: label.to_owned(), key: 'y', intent: Some(intent) }];
+    let mut confirm = Confirm::new(title, buttons, "stay");
     if flights.is_empty() {
         confirm.notes.push("Runs go on without the console.".to_owned());
     } else {

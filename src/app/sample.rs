@@ -94,6 +94,7 @@ pub(crate) fn result_details(id: u64) -> ResultDetails {
 /// The environment that tests happen in.
 pub(crate) fn environment() -> EnvironmentInfo {
     EnvironmentInfo {
+        others: Vec::new(),
         name: "staging".into(),
         guarded: true,
         playground: false,

@@ -223,6 +223,11 @@ impl State {
         self.remember(entry);
     }
 
+    /// Keeps something for the list of messages only.
+    pub fn note(&mut self, level: Level, text: String) {
+        self.remember(Entry { at: self.now, level, text, advice: String::new() });
+    }
+
     /// Says something above the footer only.
     pub(super) fn show(&mut self, level: Level, text: impl Into<String>) {
         let seconds = if level == Level::Info { NOTICE_SECONDS } else { PROBLEM_SECONDS };

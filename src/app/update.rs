@@ -49,8 +49,12 @@ pub fn update(state: &mut State, seen: &Seen, now: Timestamp, msg: Msg) -> Vec<E
             let advice = "The console goes on; what it did may be missing. The log file has more.";
             state.say(Level::Error, format!("internal error: {text}"), advice);
         }
-        Msg::Interrupt => input::interrupt(state),
-        Msg::Quit => state.outbox.push(Effect::Quit),
+        Msg::Note { level, text, advice } => state.say(level, text, advice),
+        Msg::Operator(name) => state.environment.operator = name,
+        Msg::Keys(keymap) => {
+            (state.keymap, state.chord) = (*keymap, Vec::new());
+            state.touch();
+        }
     }
     if state.rest.is_some_and(|at| at <= now) {
         state.rest = None;

@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::actions::{ACTIONS, Action, Scope};
+use super::place;
 
 /// A key without its modifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -385,12 +386,7 @@ fn conflict(
 }
 
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    known
-        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
-        .min()
-        .filter(|(distance, candidate)| *distance <= candidate.len().max(3) / 2)
-        .map(|(_, candidate)| format!(": did you mean {candidate}?"))
-        .unwrap_or_default()
+    place::nearest(name, known).map(|near| format!(": did you mean {near}?")).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::looks::{self, ThemeFile};
 use super::merged::{Config, unknown};
 use super::parse::{self, PAIRS, TOP};
 use super::place::{Layer, LayerKind, Mistake, MistakeKind, Mistakes, Place};
@@ -108,6 +109,12 @@ pub fn load_with(sources: &Sources, variables: &Variables) -> Result<Config, Mis
     let (parsed, mut findings) = parse::read(layers.tree, &world);
     findings.mistakes.append(&mut layers.mistakes);
     findings.warnings.extend(lookalikes(variables, &findings.known));
+    let folder = variables.config_dir().map(|folder| folder.join("themes"));
+    let theme_path = |name: &str| Some(folder.as_ref()?.join(format!("{name}.toml")));
+    let (looks, mut mistakes) =
+        looks::read(&parsed.console, &findings.shown, layers.rank, |name| theme_file(theme_path(name)));
+    findings.mistakes.append(&mut mistakes);
+    layers.watched.extend(theme_path(&parsed.console.theme));
 
     let asked = chosen(sources, variables, layers.rank).or(parsed.default);
     if !findings.mistakes.is_empty() {
@@ -119,6 +126,7 @@ pub fn load_with(sources: &Sources, variables: &Variables) -> Result<Config, Mis
     let (default_environment, asked) = asked.unzip();
     Ok(Config {
         console: parsed.console,
+        looks,
         server: parsed.server,
         job: parsed.job,
         provision: parsed.provision,
@@ -127,23 +135,22 @@ pub fn load_with(sources: &Sources, variables: &Variables) -> Result<Config, Mis
         warnings: findings.warnings,
         read_only: sources.read_only,
         files: layers.files,
+        watched: layers.watched,
         known: findings.known,
         asked,
         shown: findings.shown,
     })
 }
 
-/// Reads the theme of this name from the configuration folder; none if there is no such file.
-///
-/// # Errors
-/// When it is there and cannot be read.
-pub fn read_theme(name: &str, variables: &Variables) -> io::Result<Option<String>> {
-    let Some(folder) = variables.config_dir() else { return Ok(None) };
-    match read(&folder.join("themes").join(format!("{name}.toml")), FILE_LIMIT) {
-        Ok((bytes, _)) => String::from_utf8(bytes).map(Some).map_err(io::Error::other),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+/// The theme of this name in the configuration folder, which need not be there.
+fn theme_file(path: Option<PathBuf>) -> ThemeFile {
+    let text = match path.as_deref().map(|path| read(path, FILE_LIMIT)) {
+        None => Ok(None),
+        Some(Ok((bytes, _))) => String::from_utf8(bytes).map(Some).map_err(io::Error::other),
+        Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Some(Err(error)) => Err(error),
+    };
+    (path, text)
 }
 
 /// The layers so far, laid over one another.
@@ -152,6 +159,8 @@ struct Layers {
     tree: Table,
     mistakes: Vec<Mistake>,
     files: Vec<String>,
+    /// Also those that are not there yet.
+    watched: Vec<PathBuf>,
     /// The rank of the next layer.
     rank: usize,
 }
@@ -178,6 +187,7 @@ impl Layers {
     /// Reads a file. `wanted` is who named it; a file that nobody named need not exist.
     fn file(&mut self, path: &Path, wanted: Option<&str>) {
         let name = path.display().to_string();
+        self.watched.push(path.to_owned());
         let (bytes, exposed) = match read(path, FILE_LIMIT) {
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::NotFound && wanted.is_none() => return,

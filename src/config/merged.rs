@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
+use super::looks::Looks;
 use super::place::{Mistake, MistakeKind, Mistakes, Place, alternatives, nearest};
 use super::reader::Shown;
 use super::settings::{
@@ -14,6 +16,8 @@ use super::settings::{
 pub struct Config {
     /// `[console]`.
     pub console: ConsoleSettings,
+    /// The theme and the key map that `[console]` names.
+    pub looks: Looks,
     /// `[server]`.
     pub server: ServerSettings,
     /// `[job]`.
@@ -31,6 +35,8 @@ pub struct Config {
     pub read_only: bool,
     /// The files that were read, the undermost first.
     pub files: Vec<String>,
+    /// The files that count when they change, there or not: the configuration's and the theme's.
+    pub watched: Vec<PathBuf>,
     /// The path of every key that was asked for.
     pub(super) known: Vec<Vec<String>>,
     /// Where the name of the default environment was given.
@@ -42,6 +48,19 @@ pub struct Config {
 const DEFAULT: &str = "default";
 
 impl Config {
+    /// Whether another configuration differs in anything that counts only after a restart.
+    #[must_use]
+    pub fn differs_in_more_than_looks(&self, other: &Self) -> bool {
+        let looks = |s: &&Shown| {
+            s.table.first().is_some_and(|t| t == "console") && (s.table.len() > 1 || s.key == "theme")
+        };
+        let rest = |config: &Self| -> Vec<_> {
+            let shown = config.shown.iter().filter(|s| !looks(s));
+            shown.map(|s| (s.table.clone(), s.key.clone(), s.value.clone())).collect()
+        };
+        rest(self) != rest(other)
+    }
+
     /// The settings with one environment: `name`, else the one that was asked for (`-e`, `HOSTWRIGHT_ENV`,
     /// `environment = "…"`), else the only one. The playground counts as that only if there is no other.
     ///

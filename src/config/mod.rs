@@ -6,6 +6,7 @@
 mod convert;
 mod getters;
 mod load;
+mod looks;
 mod merged;
 mod parse;
 mod place;
@@ -15,7 +16,8 @@ mod tree;
 mod unconfigured;
 mod values;
 
-pub use load::{DEFAULT, Sources, Variables, load, load_with, read_theme};
+pub use load::{DEFAULT, Sources, Variables, load, load_with};
+pub use looks::{Looks, Themes};
 pub use merged::Config;
 pub use place::{Mistake, MistakeKind, Mistakes, Place};
 mod actions;
@@ -31,4 +33,4 @@ pub use settings::{
 
 /// What stands for a secret on screen.
 const MASK: &str = "********";
-pub use theme::{BUILT_IN, Colour, ColourDepth, Paint, Role, Style, SymbolSet, Theme, ThemeError};
+pub use theme::{AUTO, BUILT_IN, Colour, ColourDepth, Paint, Role, Style, SymbolSet, Theme, ThemeError};

@@ -7,19 +7,24 @@ mod symbols;
 
 pub use symbols::SymbolSet;
 
+/// The name that lets the terminal's background choose between `dark` and `light`.
+pub const AUTO: &str = "auto";
+
 /// The themes that are part of the program: name and source.
-pub const BUILT_IN: [(&str, &str); 3] = [
+pub const BUILT_IN: [(&str, &str); 5] = [
     ("dark", include_str!("../../themes/dark.toml")),
+    ("dusk", include_str!("../../themes/dusk.toml")),
     ("light", include_str!("../../themes/light.toml")),
     ("contrast", include_str!("../../themes/contrast.toml")),
+    ("ansi", include_str!("../../themes/ansi.toml")),
 ];
 
 /// How well a role must stand out from the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Legibility {
-    /// Text to read: at least 4.5:1.
+    /// Text to read: at least 4.5:1, as WCAG 2 asks.
     Text,
-    /// Text that steps back: at least 3:1.
+    /// Text that steps back: no less.
     Muted,
     /// No text.
     Decoration,
@@ -120,7 +125,7 @@ pub enum Paint {
 }
 
 /// How many colours the terminal has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum ColourDepth {
     /// 24 bits.
     #[default]
@@ -179,6 +184,8 @@ pub struct Theme {
     name: String,
     dark: bool,
     background: (u8, u8, u8),
+    /// The most colours that it uses.
+    most: ColourDepth,
     entries: Vec<Entry>,
     styles: Vec<Style>,
     depth: ColourDepth,
@@ -197,7 +204,8 @@ impl Theme {
         let entries = vec![Entry::default(); Role::ALL.len()];
         let styles = vec![Style::default(); Role::ALL.len()];
         let (depth, symbols) = (ColourDepth::True, SymbolSet::Unicode);
-        Self { name: name.to_owned(), dark: true, background: (0, 0, 0), entries, styles, depth, symbols }
+        let (name, most, background) = (name.to_owned(), ColourDepth::True, (0, 0, 0));
+        Self { name, dark: true, background, most, entries, styles, depth, symbols }
     }
 
     /// The theme of that name that is part of the program, in truecolor and Unicode.
@@ -218,7 +226,8 @@ impl Theme {
     /// The theme for a terminal with so many colours and these symbols.
     #[must_use]
     pub fn resolve(mut self, depth: ColourDepth, symbols: SymbolSet) -> Self {
-        let paint = |colour: Option<Colour>| colour.and_then(|c| c.paint(depth));
+        let used = if depth == ColourDepth::None { depth } else { depth.max(self.most) };
+        let paint = |colour: Option<Colour>| colour.and_then(|c| c.paint(used));
         self.styles = self
             .entries
             .iter()
@@ -342,8 +351,7 @@ mod tests {
             for role in Role::ALL {
                 let least = match (role.legibility(), name) {
                     (Legibility::Text, "contrast") => 7.0,
-                    (Legibility::Text, _) | (Legibility::Muted, "contrast") => 4.5,
-                    (Legibility::Muted, _) => 3.0,
+                    (Legibility::Text | Legibility::Muted, _) => 4.5,
                     (Legibility::Decoration, _) => 1.0,
                 };
                 let is = theme.contrast(*role);
@@ -374,6 +382,7 @@ mod tests {
 
     #[test]
     fn without_colours_the_selection_is_still_seen() {
+        assert!(matches!(Theme::built_in("ansi").unwrap().style(Role::Failed).fg, Some(Paint::Ansi(..16))));
         for (name, _) in BUILT_IN {
             let theme = Theme::built_in(name).unwrap().resolve(ColourDepth::None, SymbolSet::Ascii);
             for role in [Role::Selection, Role::ButtonFocus, Role::Match] {

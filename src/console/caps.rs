@@ -13,6 +13,10 @@ pub(crate) struct Capabilities {
     pub(crate) unicode: bool,
     /// Inside tmux, which drops clipboard sequences by default.
     pub(crate) tmux: bool,
+    /// The terminal's background is light, as far as its environment says (`COLORFGBG`).
+    pub(crate) light: Option<bool>,
+    /// A question to the terminal is either answered or ignored.
+    pub(crate) asks: bool,
 }
 
 /// Terminals that know all colours but don't say so in `COLORTERM`, or whose variable gets lost on the way through SSH.
@@ -36,20 +40,31 @@ impl Capabilities {
             // The Linux console's fonts lack most symbols.
             unicode: locale.contains("utf8") && term != "linux",
             tmux: env("TMUX").is_some(),
+            light: env("COLORFGBG").as_deref().and_then(light),
+            asks: term != "linux" && !says(&term, &MONO),
         })
     }
 }
 
+/// Whether a terminal is one of these, or one of their variants (`foot-extra`).
+fn says(term: &str, names: &[&str]) -> bool {
+    let variant = |rest: &str| rest.is_empty() || rest.starts_with('-');
+    names.iter().any(|name| term.strip_prefix(name).is_some_and(variant))
+}
+
+/// rxvt's convention: the numbers of text and background among the 16 colours, of which the light ones are white and bright.
+fn light(colours: &str) -> Option<bool> {
+    let background: u8 = colours.rsplit(';').next()?.parse().ok()?;
+    Some(matches!(background, 7 | 9..=15))
+}
+
 fn depth(term: &str, colorterm: Option<String>) -> ColourDepth {
-    let says = |names: &[&str]| {
-        names
-            .iter()
-            .any(|name| term.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')))
-    };
     let colorterm = colorterm.unwrap_or_default();
-    if says(&MONO) || term.ends_with("-m") || term.ends_with("-mono") {
+    if says(term, &MONO) || term.ends_with("-m") || term.ends_with("-mono") {
         ColourDepth::None
-    } else if ["truecolor", "24bit"].contains(&colorterm.as_str()) || term.ends_with("-direct") || says(&TRUE)
+    } else if ["truecolor", "24bit"].contains(&colorterm.as_str())
+        || term.ends_with("-direct")
+        || says(term, &TRUE)
     {
         ColourDepth::True
     } else if term.contains("256color") {
@@ -91,6 +106,17 @@ mod tests {
             let vars = [("TERM", term), ("COLORTERM", colorterm), ("NO_COLOR", "")];
             assert_eq!(read(&vars).unwrap().depth, depth, "an empty NO_COLOR says nothing");
         }
+    }
+
+    #[test]
+    fn the_background_by_the_environment() {
+        for (value, light) in
+            [("15;0", Some(false)), ("0;15", Some(true)), ("0;default;7", Some(true)), ("x", None)]
+        {
+            assert_eq!(read(&[("TERM", "rxvt"), ("COLORFGBG", value)]).unwrap().light, light, "{value}");
+        }
+        assert!(read(&[("TERM", "xterm")]).unwrap().asks);
+        assert!(!read(&[("TERM", "linux")]).unwrap().asks && !read(&[("TERM", "vt100-w")]).unwrap().asks);
     }
 
     #[test]

@@ -29,17 +29,27 @@ pub(crate) struct Effects {
     outside: Outside,
     tell: mpsc::Sender<Msg>,
     tmux: bool,
-    /// What to cancel, by id.
-    cancel: HashMap<EffectId, AbortHandle>,
+    /// What is under way, by id.
+    cancel: HashMap<EffectId, Pending>,
     /// Those that answer; the changes among them are waited for at the end.
     changes: JoinSet<()>,
     others: JoinSet<()>,
+    /// The ends of environments that were left; each says what it does not know.
+    left: JoinSet<Vec<String>>,
     /// What runs for as long as the console.
     streams: JoinSet<()>,
     /// The run that is followed: its UID and the tasks that do it.
     followed: Option<(String, JoinSet<()>)>,
     /// Bytes for the terminal.
     words: VecDeque<Vec<u8>>,
+}
+
+/// An effect that is under way.
+#[derive(Debug)]
+struct Pending {
+    task: AbortHandle,
+    doing: String,
+    changes: bool,
 }
 
 type Done = Result<Answer, Problem>;
@@ -53,6 +63,7 @@ impl Effects {
             cancel: HashMap::new(),
             changes: JoinSet::new(),
             others: JoinSet::new(),
+            left: JoinSet::new(),
             streams: JoinSet::new(),
             followed: None,
             words: VecDeque::new(),
@@ -76,6 +87,7 @@ impl Effects {
             }
         }
         self.streams.spawn(self.outside.clone().connect_kube(self.tell.clone()));
+        self.streams.spawn(self.outside.clone().tell_operator(self.tell.clone()));
         self.streams.spawn(self.outside.clone().watch_queue(self.tell.clone()));
         self.streams.spawn(watch::ara(self.outside.clone()));
         self.streams.spawn(watch::runs(self.outside.clone(), self.tell.clone()));
@@ -94,11 +106,11 @@ impl Effects {
     /// Starts one.
     pub(crate) fn start(&mut self, effect: Effect) {
         while self.changes.try_join_next().is_some() || self.others.try_join_next().is_some() {}
-        self.cancel.retain(|_, handle| !handle.is_finished());
+        self.cancel.retain(|_, pending| !pending.task.is_finished());
         match effect {
             Effect::Cancel(id) => {
-                if let Some(handle) = self.cancel.remove(&id) {
-                    handle.abort();
+                if let Some(pending) = self.cancel.get(&id) {
+                    pending.task.abort();
                 }
             }
             Effect::Follow { run } => self.follow(run),
@@ -111,27 +123,37 @@ impl Effects {
         }
     }
 
-    /// Waits, for a bounded time, for the changes that are under way; the rest is broken off.
-    pub(crate) async fn finish(mut self) {
+    /// Waits, for a bounded time, for the changes that are under way; the rest is broken off. Returns the changes whose answer did
+    /// not come: whether they were made is not known.
+    pub(crate) async fn finish(mut self) -> Vec<String> {
         // Nobody takes the answers any more: without room for them their senders would wait.
         let (nowhere, _) = mpsc::channel(1);
         self.tell = nowhere;
         self.streams.abort_all();
         self.others.abort_all();
         self.followed = None;
-        if tokio::time::timeout(LAST_CHANGES, async { while self.changes.join_next().await.is_some() {} })
-            .await
-            .is_err()
-        {
-            tracing::warn!("the console ended before it heard whether its last changes were made");
+        let mut unknown: Vec<String> = self.left.join_all().await.into_iter().flatten().collect();
+        let all = async { while self.changes.join_next().await.is_some() {} };
+        if tokio::time::timeout(LAST_CHANGES, all).await.is_ok() {
+            return unknown;
         }
+        tracing::warn!("the console ended before it heard whether its last changes were made");
+        let open = self.cancel.iter().filter(|(_, pending)| !pending.task.is_finished());
+        unknown.extend(open.filter(|(_, p)| p.changes).map(|(_, p)| p.doing.clone()));
+        unknown
+    }
+
+    /// Waits at the end for these changes too: those of environments that were left.
+    pub(crate) fn with_left(mut self, left: JoinSet<Vec<String>>) -> Self {
+        self.left = left;
+        self
     }
 
     fn spawn(&mut self, effect: Effect) {
         let Some(id) = effect.id() else { return };
         let (doing, changes) = (effect.doing(), effect.changes());
         let task = tokio::spawn(carry_out(self.outside.clone(), effect));
-        self.cancel.insert(id, task.abort_handle());
+        self.cancel.insert(id, Pending { task: task.abort_handle(), doing: doing.clone(), changes });
         let answering = answer(id, doing, changes, task, self.tell.clone());
         if changes {
             self.changes.spawn(answering)
@@ -154,8 +176,10 @@ impl Effects {
         let tell = self.tell.clone();
         if self.tmux {
             let task = tokio::spawn(async move { clipboard::tmux(&text).await.map(|()| sent) });
-            self.cancel.insert(id, task.abort_handle());
-            self.others.spawn(answer(id, "copying".to_owned(), false, task, tell));
+            let doing = "copying".to_owned();
+            self.cancel
+                .insert(id, Pending { task: task.abort_handle(), doing: doing.clone(), changes: false });
+            self.others.spawn(answer(id, doing, false, task, tell));
             return;
         }
         let result = clipboard::sequence(&text).map(|bytes| {

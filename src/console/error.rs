@@ -33,6 +33,14 @@ pub enum ConsoleError {
         /// Its number.
         number: u8,
     },
+    /// It was left while changes were under way, and their answers did not come in time.
+    #[error(
+        "not known whether this was done: {changes}: see `hostwright hosts list`; runs go on without the console"
+    )]
+    Unanswered {
+        /// What was being done.
+        changes: String,
+    },
     /// The console's own task panicked.
     #[error(
         "the console crashed: {message}: this is a mistake in hostwright: please report it; runs go on without it"
@@ -51,7 +59,7 @@ impl ConsoleError {
             Self::NoTerminal { .. } => 2,
             Self::Signal { number, .. } => 128 + number,
             Self::Closed => 129,
-            Self::Terminal { .. } | Self::Crashed { .. } => 1,
+            Self::Terminal { .. } | Self::Unanswered { .. } | Self::Crashed { .. } => 1,
         }
     }
 }

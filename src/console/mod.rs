@@ -10,9 +10,11 @@ mod decode;
 mod effects;
 mod error;
 mod input;
+mod looks;
 mod outside;
 mod paint;
 mod panics;
+mod reload;
 mod shell;
 mod signals;
 mod terminal;
@@ -21,7 +23,6 @@ mod watch;
 mod writer;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 
 use futures_util::FutureExt;
 use jiff::Timestamp;
@@ -29,7 +30,7 @@ use jiff::tz::TimeZone;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{EnvironmentInfo, State};
-use crate::config::{Keymap, Settings, SymbolSet, Symbols, Theme};
+use crate::config::{Config, Keymap, Settings, Sources};
 
 pub use error::ConsoleError;
 
@@ -42,12 +43,12 @@ use tty::Tty;
 /// What the console is started with.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// The whole configuration: the looks, what else is doubtful in it, the other environments.
+    pub config: Config,
     /// The settings; an environment without a name means that nothing is configured, and no back end is spoken to.
-    pub settings: Arc<Settings>,
-    /// What keys mean.
-    pub keymap: Keymap,
-    /// The theme, in full colour: it is fitted to the terminal here.
-    pub theme: Theme,
+    pub settings: Settings,
+    /// Where the configuration came from, to read it again.
+    pub sources: Sources,
     /// For tests: where to panic once the first frame is drawn.
     pub panic: Option<PanicIn>,
 }
@@ -76,18 +77,10 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Co
     let capabilities = Capabilities::read(|name| std::env::var(name).ok()).map_err(no_terminal)?;
     let signals = Signals::new().map_err(failed("listen for signals"))?;
 
-    let state = state(&options);
-    let symbols = match options.settings.console.symbols {
-        Symbols::Ascii => SymbolSet::Ascii,
-        Symbols::Auto if !capabilities.unicode => SymbolSet::Ascii,
-        Symbols::Auto | Symbols::Unicode => SymbolSet::Unicode,
-    };
-    let theme = options.theme.clone().resolve(capabilities.depth, symbols);
-
     let panics = panics::Guard::install();
     let colours = capabilities.depth != crate::config::ColourDepth::None;
     let mut terminal = Terminal::enter(tty, colours)?;
-    let shell = Shell::new(&options, state, theme, capabilities, signals, shutdown);
+    let shell = Shell::new(options, capabilities, signals, shutdown);
     let ended = AssertUnwindSafe(shell.run(&mut terminal, &panics)).catch_unwind().await;
     terminal.leave();
     let (result, effects) = ended.unwrap_or_else(|_| {
@@ -95,18 +88,23 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Co
         (Err(ConsoleError::Crashed { message }), None)
     });
     // A change that is under way is not broken off: its answer comes soon, and nobody has to wait for it on a screen.
-    if let Some(effects) = effects {
-        effects.finish().await;
+    let unknown = match effects {
+        Some(effects) => effects.finish().await,
+        None => Vec::new(),
+    };
+    if result.is_ok() && !unknown.is_empty() {
+        return Err(ConsoleError::Unanswered { changes: unknown.join(", ") });
     }
     result
 }
 
-fn state(options: &Options) -> State {
-    let settings = &options.settings;
+/// The console as it starts on these settings.
+fn state(settings: &Settings, keymap: Keymap) -> State {
     let kubernetes = &settings.environment.kubernetes;
     let words = [kubernetes.context.as_deref(), kubernetes.namespace.as_deref()];
     let cluster = words.into_iter().flatten().collect::<Vec<_>>().join("/");
+    // Until the cluster has said whom it takes us for.
     let operator = std::env::var("USER").unwrap_or_default();
     let environment = EnvironmentInfo::new(settings, operator, cluster, TimeZone::system());
-    State::new(environment, options.keymap.clone(), Timestamp::now())
+    State::new(environment, keymap, Timestamp::now())
 }

@@ -133,6 +133,14 @@ impl Outside {
         }
     }
 
+    /// Tells whom the cluster takes us for, once it can be asked.
+    pub(crate) async fn tell_operator(self, tell: mpsc::Sender<Msg>) {
+        let Some(kube) = self.kube_at_last().await else { return };
+        let name = self.operator(&kube).await;
+        // Nobody listens any more when the console ends.
+        let _ = tell.send(Msg::Operator(name)).await;
+    }
+
     /// The permit to change something.
     pub(crate) fn permit(&self, subject: &str) -> Result<Permit, Problem> {
         self.settings.permit().map_err(|error| OpError::from(error).problem(subject))

@@ -3,12 +3,15 @@
 //! It never waits on anything but its channels, reads the clock for everybody, and draws the newest state when the terminal has
 //! taken the frame before: at most 60 times a second, not at all while nothing changes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::caps::Capabilities;
 use super::decode::Input;
@@ -16,9 +19,9 @@ use super::effects::Effects;
 use super::panics::Guard;
 use super::signals::{Signal, Signals};
 use super::terminal::{Event, Terminal};
-use super::{ConsoleError, Options, PanicIn};
-use crate::app::{self, Effect, Msg, Seen, State};
-use crate::config::Theme;
+use super::{ConsoleError, Options, PanicIn, looks, reload};
+use crate::app::{self, Effect, Level, Msg, Seen, State};
+use crate::config::{Config, Mistakes, Settings, Sources, Theme};
 use crate::view;
 
 /// The shortest time between two frames.
@@ -36,9 +39,18 @@ const FOREGROUND: Duration = Duration::from_millis(250);
 pub(crate) struct Shell {
     state: State,
     seen: Seen,
+    settings: Settings,
+    config: Config,
+    /// The theme as this terminal shows it.
     theme: Theme,
+    capabilities: Capabilities,
     effects: Effects,
     messages: mpsc::Receiver<Msg>,
+    /// The configuration, each time that its files change.
+    reloads: mpsc::Receiver<Result<Box<Config>, Mistakes>>,
+    sources: Sources,
+    /// What belonged to environments that were left and is not done yet.
+    left: JoinSet<Vec<String>>,
     signals: Signals,
     shutdown: CancellationToken,
     panic: Option<PanicIn>,
@@ -46,6 +58,8 @@ pub(crate) struct Shell {
     next_frame: Instant,
     /// Draw although the state has not changed: the screen was lost.
     force: bool,
+    /// The terminal was asked for its background.
+    asked: bool,
     /// Stop the process, as soon as the message at hand is done.
     suspend: bool,
     end: Option<Result<(), ConsoleError>>,
@@ -55,6 +69,7 @@ pub(crate) struct Shell {
 enum Woken {
     Terminal(Event),
     Message(Msg),
+    Reload(Result<Box<Config>, Mistakes>),
     Signal(Signal),
     Panics(Vec<String>),
     Shutdown,
@@ -64,25 +79,38 @@ enum Woken {
 
 impl Shell {
     pub(crate) fn new(
-        options: &Options,
-        state: State,
-        theme: Theme,
+        options: Options,
         capabilities: Capabilities,
         signals: Signals,
         shutdown: CancellationToken,
     ) -> Self {
+        let Options { config, settings, sources, panic } = options;
+        let mut state = super::state(&settings, config.looks.keymap.clone());
+        for warning in &config.warnings {
+            state.note(Level::Warning, warning.clone());
+        }
         let (send, messages) = mpsc::channel(MESSAGES);
+        // Until the files are watched.
+        let (_, reloads) = mpsc::channel(1);
+        let theme = looks::theme(&config, &settings, &capabilities);
         Self {
             state,
             seen: Seen::default(),
+            effects: Effects::new(Arc::new(settings.clone()), capabilities.tmux, send),
             theme,
-            effects: Effects::new(options.settings.clone(), capabilities.tmux, send),
+            settings,
+            config,
+            capabilities,
             messages,
+            reloads,
+            sources,
+            left: JoinSet::new(),
             signals,
             shutdown,
-            panic: options.panic,
+            panic,
             next_frame: Instant::now(),
             force: true,
+            asked: false,
             suspend: false,
             end: None,
         }
@@ -97,12 +125,16 @@ impl Shell {
         self.resized(terminal);
         self.draw(terminal);
         self.effects.connect();
+        let (send, reloads) = mpsc::channel(1);
+        self.reloads = reloads;
+        let watching = reload::watch(self.sources.clone(), self.config.watched.clone(), send);
+        let _watching = AbortOnDropHandle::new(tokio::spawn(watching));
         if let Some(place) = self.panic.take() {
             self.crash(place);
         }
         loop {
             if let Some(end) = self.end.take() {
-                return (end, Some(self.effects));
+                return (end, Some(self.effects.with_left(self.left)));
             }
             let woken = self.wait(terminal, panics).await;
             self.take(woken, terminal);
@@ -130,6 +162,7 @@ impl Shell {
             texts = panics.next() => Woken::Panics(texts),
             () = until(time) => Woken::Time,
             Some(message) = self.messages.recv() => Woken::Message(message),
+            Some(read) = self.reloads.recv() => Woken::Reload(read),
         }
     }
 
@@ -139,6 +172,7 @@ impl Shell {
             Woken::Terminal(Event::Drained) => {}
             Woken::Terminal(Event::Closed) => self.end = Some(Err(ConsoleError::Closed)),
             Woken::Message(message) => self.update(message, terminal),
+            Woken::Reload(read) => self.reload(read, terminal),
             Woken::Signal(signal) => self.signal(signal, terminal),
             Woken::Panics(texts) => {
                 for text in texts {
@@ -174,6 +208,11 @@ impl Shell {
             Input::Key(key) => Msg::Key(key),
             Input::Paste(text) => Msg::Paste(text),
             Input::Focus(focus) => Msg::Focus(focus),
+            Input::Background(red, green, blue) => {
+                self.capabilities.light = Some(looks::is_light(red, green, blue));
+                self.dress();
+                return;
+            }
         };
         self.update(message, terminal);
     }
@@ -210,12 +249,69 @@ impl Shell {
         }
     }
 
-    fn perform(&mut self, effect: Effect, _terminal: &Terminal) {
+    fn perform(&mut self, effect: Effect, terminal: &Terminal) {
         match effect {
             Effect::Quit => self.end = Some(Ok(())),
             Effect::Suspend => self.suspend = true,
             Effect::Redraw => self.force = true,
+            Effect::Switch(name) => self.switch(&name, terminal),
             effect => self.effects.start(effect),
+        }
+    }
+
+    /// Leaves this environment for another: what belongs to this one is closed, what it changes is finished behind the scenes.
+    fn switch(&mut self, name: &str, terminal: &Terminal) {
+        let settings = match self.config.settings(Some(name)) {
+            Ok(settings) => settings,
+            Err(mistakes) => {
+                let advice = "`hostwright config check` shows all of them.".to_owned();
+                let text = format!("cannot switch to {name}: {mistakes}");
+                return self.update(Msg::Note { level: Level::Error, text, advice }, terminal);
+            }
+        };
+        let (send, messages) = mpsc::channel(MESSAGES);
+        let effects = Effects::new(Arc::new(settings.clone()), self.capabilities.tmux, send);
+        self.left.spawn(std::mem::replace(&mut self.effects, effects).finish());
+        self.messages = messages;
+        self.state = super::state(&settings, self.config.looks.keymap.clone());
+        self.seen = Seen::default();
+        self.settings = settings;
+        self.resized(terminal);
+        self.effects.connect();
+    }
+
+    /// The configuration's files have changed: theme and keys count at once; with a mistake in them the old ones stay.
+    fn reload(&mut self, read: Result<Box<Config>, Mistakes>, terminal: &Terminal) {
+        let note = |level, text: String, advice: &str| Msg::Note { level, text, advice: advice.to_owned() };
+        let config = match read {
+            Ok(config) => *config,
+            Err(mistakes) => {
+                let text = format!("the configuration has a mistake, the old one stays: {mistakes}");
+                return self.update(note(Level::Error, text, "Mend it and save it again."), terminal);
+            }
+        };
+        self.update(Msg::Keys(Box::new(config.looks.keymap.clone())), terminal);
+        // Compared with what counted at the start, however often the files change.
+        let restart = config.differs_in_more_than_looks(&self.config);
+        self.config.looks = config.looks;
+        self.dress();
+        let news = if restart {
+            note(
+                Level::Warning,
+                "theme and keys are the new ones; the rest counts after a restart".to_owned(),
+                "",
+            )
+        } else {
+            note(Level::Info, "theme and keys are the new ones".to_owned(), "")
+        };
+        self.update(news, terminal);
+    }
+
+    /// Puts the theme on, and asks for the background that decides about it where that is not known.
+    fn dress(&mut self) {
+        let theme = looks::theme(&self.config, &self.settings, &self.capabilities);
+        if theme != self.theme {
+            (self.theme, self.force) = (theme, true);
         }
     }
 
@@ -236,6 +332,10 @@ impl Shell {
         }
         for bytes in self.effects.words() {
             terminal.say(&bytes);
+        }
+        if !self.asked && self.capabilities.asks && self.config.looks.themes.depend_on_background() {
+            self.asked = true;
+            terminal.say(looks::ASK_BACKGROUND);
         }
         app::prepare(&mut self.state, Timestamp::now());
         let (state, theme) = (&self.state, &self.theme);

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use super::doc;
 use super::pen::{Pen, rows};
 use super::text::{Piece, cut_end, width, wrap};
-use crate::app::dialog::{Confirm, Dialog, Palette, Subject, TextDialog, TextKind, palette_rows};
+use crate::app::dialog::{Confirm, Dialog, Palette, PaletteRow, Subject, TextDialog, TextKind, palette_rows};
 use crate::app::table::window;
 use crate::app::{PaneSeen, Seen, State, permit};
 use crate::config::Role;
@@ -201,7 +201,12 @@ fn draw_palette(pen: &mut Pen<'_>, area: Rect, state: &State, palette: &Palette)
     for (y, at) in (0..list.height).zip(top..) {
         let Some(row) = found.get(at) else { break };
         let line = rows(list, y, 1);
-        let refusal = permit::unavailable(state, row.action);
+        let (refusal, key) = match row {
+            PaletteRow::Action(action) => {
+                (permit::unavailable(state, *action), state.keymap.key_text(state.scope(), *action))
+            }
+            PaletteRow::Environment(_) => (None, String::new()),
+        };
         let selected = at == palette.at;
         if selected {
             pen.put(line, 0, 0, pen.symbols().marker(), Role::Marker);
@@ -211,18 +216,18 @@ fn draw_palette(pen: &mut Pen<'_>, area: Rect, state: &State, palette: &Palette)
             (false, true) => Role::Disabled,
             (false, false) => Role::Text,
         };
-        pen.put(line, 2, 0, row.name, role);
-        let key = state.keymap.key_text(state.scope(), row.action);
         pen.put(
             line,
-            20,
+            2,
             0,
-            &cut_end(&key, 9, ""),
-            if refusal.is_some() { Role::Disabled } else { Role::Key },
+            &cut_end(&super::text::harmless(&row.name()), 17, pen.symbols().ellipsis()),
+            role,
         );
+        let dim = if refusal.is_some() { Role::Disabled } else { Role::Key };
+        pen.put(line, 20, 0, &cut_end(&key, 9, ""), dim);
         let room = usize::from(list.width.saturating_sub(31));
-        let words = refusal.as_deref().unwrap_or(row.description);
-        pen.put(line, 31, 0, &cut_end(words, room, pen.symbols().ellipsis()), Role::Muted);
+        let words = refusal.unwrap_or_else(|| row.description());
+        pen.put(line, 31, 0, &cut_end(&words, room, pen.symbols().ellipsis()), Role::Muted);
     }
     PaneSeen { top, page }
 }

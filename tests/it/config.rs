@@ -318,23 +318,24 @@ fn upper_layers_win() {
 #[test]
 fn the_operators_file_is_found() {
     let files = written(&[
-        ("xdg/hostwright/config.toml", "console.theme = 'xdg'"),
-        ("home/.config/hostwright/config.toml", "console.theme = 'home'"),
-        ("named.toml", "console.theme = 'named'"),
-        ("flag.toml", "console.theme = 'flag'"),
+        ("xdg/hostwright/config.toml", "environment = 'xdg'"),
+        ("home/.config/hostwright/config.toml", "environment = 'home'"),
+        ("named.toml", "environment = 'named'"),
+        ("flag.toml", "environment = 'flag'"),
     ]);
     let path = |name: &str| files.path().join(name).display().to_string();
-    let theme = |file: Option<&str>, vars: &[(&str, String)]| {
+    let chosen = |file: Option<&str>, vars: &[(&str, String)]| {
         let sources = Sources { file: file.map(|f| path(f).into()), ..Sources::default() };
-        load_with(&sources, &vars.iter().cloned().collect()).unwrap().console.theme
+        let config = load_with(&sources, &vars.iter().cloned().collect()).unwrap();
+        config.default_environment.unwrap_or_default()
     };
     let (home, xdg, named) =
         (("HOME", path("home")), ("XDG_CONFIG_HOME", path("xdg")), ("HOSTWRIGHT_CONFIG", path("named.toml")));
-    assert_eq!(theme(None, &[]), "dark");
-    assert_eq!(theme(None, std::slice::from_ref(&home)), "home");
-    assert_eq!(theme(None, &[home.clone(), xdg.clone()]), "xdg");
-    assert_eq!(theme(None, &[home.clone(), xdg.clone(), named.clone()]), "named");
-    assert_eq!(theme(Some("flag.toml"), &[home, xdg, named]), "flag");
+    assert_eq!(chosen(None, &[]), "");
+    assert_eq!(chosen(None, std::slice::from_ref(&home)), "home");
+    assert_eq!(chosen(None, &[home.clone(), xdg.clone()]), "xdg");
+    assert_eq!(chosen(None, &[home.clone(), xdg.clone(), named.clone()]), "named");
+    assert_eq!(chosen(Some("flag.toml"), &[home, xdg, named]), "flag");
 }
 
 #[test]
@@ -378,7 +379,7 @@ fn variables_are_toml_or_text() {
     let config = one("[environments.eu-west]\npolicy.source = 'p'\napproval = 'auto'\n", &vars).unwrap();
     assert_eq!(config.server.listen.to_string(), "0.0.0.0:1");
     assert_eq!(config.server.networks.len(), 1);
-    assert!(config.console.utc && config.console.theme == "dark");
+    assert!(config.console.utc && config.console.theme == "auto");
     assert_eq!(config.job.template, Some("/h/job.yaml".into()));
     assert_eq!(config.provision.python, "python 3");
     let environment = config.settings(None).unwrap().environment;

@@ -5,7 +5,8 @@ use std::fmt;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Colour, Entry, Role, Theme, ThemeError};
+use super::{Colour, ColourDepth, Entry, Role, Theme, ThemeError};
+use crate::config::place::nearest;
 
 /// The 16 colours' names in theme files, in the terminal's order.
 const ANSI: [&str; 16] = [
@@ -70,6 +71,11 @@ impl Reader<'_> {
                     Some(rgb) => (theme.background, background) = (rgb, true),
                     None => self.error(at, "background must be a colour such as \"#101418\""),
                 },
+                "colours" => match value.get_ref().as_integer().map(|number| number.as_str()) {
+                    Some("16") => theme.most = ColourDepth::Ansi,
+                    Some("256") => theme.most = ColourDepth::Indexed,
+                    _ => self.error(at, "colours must be 16 or 256; without it a theme uses all"),
+                },
                 "roles" => roles = value.get_ref().as_table(),
                 other => self.error(key.span().start, format_args!("unknown setting {other}")),
             }
@@ -89,12 +95,9 @@ impl Reader<'_> {
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             let Some(role) = Role::ALL.iter().copied().find(|r| r.as_str() == name) else {
-                let near = Role::ALL
-                    .iter()
-                    .map(|r| (strsim::damerau_levenshtein(name, r.as_str()), r.as_str()))
-                    .min()
-                    .map_or("", |(_, near)| near);
-                self.error(key.span().start, format_args!("unknown role {name}: did you mean {near}?"));
+                let near = nearest(name, Role::ALL.iter().map(|r| r.as_str()));
+                let near = near.map(|near| format!(": did you mean {near}?")).unwrap_or_default();
+                self.error(key.span().start, format_args!("unknown role {name}{near}"));
                 continue;
             };
             missing.retain(|r| *r != role);

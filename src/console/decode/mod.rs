@@ -35,6 +35,8 @@ pub(crate) enum Input {
     Paste(String),
     /// The terminal's window got (`true`) or lost the focus.
     Focus(bool),
+    /// The terminal's background, as it answered: red, green, blue.
+    Background(u8, u8, u8),
 }
 
 /// Where in a sequence the decoder stands.
@@ -52,8 +54,8 @@ enum State {
     Csi { parameters: Vec<u8>, late: bool },
     /// After ESC `O`.
     Ss3 { modifier: u8, late: bool },
-    /// In an OSC, DCS, APC, PM or SOS string; `intro` is the character after ESC.
-    Text { intro: u8, empty: bool, escape: bool, late: bool },
+    /// In an OSC, DCS, APC, PM or SOS string; `intro` is the character after ESC, `body` the beginning of the string.
+    Text { intro: u8, body: Vec<u8>, escape: bool, late: bool },
     /// In the three bytes of an old mouse report.
     Mouse { left: u8 },
     /// In a bracketed paste. `stalled`: its end did not come, and what there was is delivered.
@@ -81,9 +83,8 @@ impl Decoder {
             State::Paste { stalled: true, text } if text.is_empty() => None,
             State::Escape => Some(ESCAPE),
             State::Csi { late, parameters } if parameters.is_empty() => Some(introducer(*late)),
-            State::Ss3 { late, modifier: 0 } | State::Text { late, empty: true, .. } => {
-                Some(introducer(*late))
-            }
+            State::Ss3 { late, modifier: 0 } => Some(introducer(*late)),
+            State::Text { intro: ..0x80, late, body, .. } if body.is_empty() => Some(introducer(*late)),
             State::Paste { .. } => Some(PASTE),
             _ => Some(REST),
         }
@@ -98,7 +99,9 @@ impl Decoder {
             }
             State::Csi { parameters, late } if parameters.is_empty() => alone(out, b'[', late),
             State::Ss3 { modifier: 0, late } => alone(out, b'O', late),
-            State::Text { intro, empty: true, late, .. } => alone(out, intro, late),
+            State::Text { intro: intro @ ..0x80, body, late, .. } if body.is_empty() => {
+                alone(out, intro, late)
+            }
             State::Paste { text, .. } => {
                 paste(out, &text);
                 State::Paste { text: Vec::new(), stalled: true }
@@ -140,7 +143,7 @@ impl Decoder {
             State::Late { .. } => self.late(byte, out),
             State::Csi { parameters, late } => self.csi(parameters, late, byte, out),
             State::Ss3 { modifier, late } => self.ss3(modifier, late, byte, out),
-            State::Text { intro, empty, escape, late } => self.text(intro, empty, escape, late, byte, out),
+            State::Text { intro, body, escape, late } => self.text(intro, body, escape, late, byte, out),
             State::Mouse { left } => {
                 self.state = if left > 1 { State::Mouse { left: left - 1 } } else { State::Ground };
             }
@@ -186,7 +189,7 @@ impl Decoder {
             0x9b => State::Csi { parameters: Vec::new(), late: false },
             0x8f => State::Ss3 { modifier: 0, late: false },
             0x90 | 0x98 | 0x9d..=0x9f => {
-                State::Text { intro: byte, empty: false, escape: false, late: false }
+                State::Text { intro: byte, body: Vec::new(), escape: false, late: false }
             }
             _ => State::Ground,
         };
@@ -233,7 +236,7 @@ impl Decoder {
         self.state = match byte {
             b'[' => State::Csi { parameters: Vec::new(), late },
             b'O' => State::Ss3 { modifier: 0, late },
-            intro => State::Text { intro, empty: true, escape: false, late },
+            intro => State::Text { intro, body: Vec::new(), escape: false, late },
         };
     }
 
@@ -301,22 +304,43 @@ impl Decoder {
         }
     }
 
-    fn text(&mut self, intro: u8, empty: bool, escape: bool, late: bool, byte: u8, out: &mut Vec<Input>) {
+    fn text(
+        &mut self,
+        intro: u8,
+        mut body: Vec<u8>,
+        escape: bool,
+        late: bool,
+        byte: u8,
+        out: &mut Vec<Input>,
+    ) {
+        // Who speaks with one-byte controls has begun a string for certain.
+        let empty = body.is_empty() && intro < 0x80;
         if empty && byte != 0x1b && !sequence::begins(intro, byte) {
             alone(out, intro, late);
             return self.ground(byte, false, out);
         }
         match byte {
-            b'\\' if escape => {}
+            b'\\' if escape => out.extend(sequence::answer(intro, &body)),
             // Another sequence begins before this one has ended.
             _ if escape => self.escape(byte, out),
-            0x07 if matches!(intro, b']' | 0x9d) => {}
+            0x07 if matches!(intro, b']' | 0x9d) => out.extend(sequence::answer(intro, &body)),
             // Only for who speaks with one-byte controls: in UTF-8 this is a part of a character.
-            0x9c if intro >= 0x80 => {}
-            0x1b => self.state = State::Text { intro, empty: false, escape: true, late: false },
+            0x9c if intro >= 0x80 => out.extend(sequence::answer(intro, &body)),
+            0x1b => {
+                // What follows is no letter that was typed, even where the string is empty.
+                if body.is_empty() {
+                    body.push(0);
+                }
+                self.state = State::Text { intro, body, escape: true, late: false };
+            }
             // Nobody is locked out of the keyboard by half an answer: a control character is a key.
             0x00..=0x06 | 0x0e..=0x1a => self.ground(byte, false, out),
-            _ => self.state = State::Text { intro, empty: false, escape: false, late: false },
+            _ => {
+                if body.len() < MAX_PARAMETERS {
+                    body.push(byte);
+                }
+                self.state = State::Text { intro, body, escape: false, late: false };
+            }
         }
     }
 

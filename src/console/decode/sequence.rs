@@ -1,5 +1,6 @@
 //! The tables of sequences: which CSI and SS3 sequences are which keys. What is in no table is no key.
 
+use super::Input;
 use crate::config::{Code, Key};
 
 /// Whether a byte can stand right behind an introducer: what tells a sequence from a letter that was typed with Alt.
@@ -15,6 +16,19 @@ pub(super) fn begins(intro: u8, byte: u8) -> bool {
         b'_' => byte == b'G',
         _ => true,
     }
+}
+
+/// What a string tells that we asked for: the background, as the answer to OSC 11.
+pub(super) fn answer(intro: u8, body: &[u8]) -> Option<Input> {
+    let colour = std::str::from_utf8(body).ok().filter(|_| matches!(intro, b']' | 0x9d))?;
+    let mut parts = colour.strip_prefix("11;rgb:").or_else(|| colour.strip_prefix("11;rgba:"))?.split('/');
+    // One to four hexadecimal digits each, of which the first say most.
+    let mut channel = || {
+        let digits = parts.next()?;
+        let value = u32::from_str_radix(digits, 16).ok().filter(|_| (1..=4).contains(&digits.len()))?;
+        u8::try_from(value * 255 / ((1 << (4 * digits.len())) - 1)).ok()
+    };
+    Some(Input::Background(channel()?, channel()?, channel()?))
 }
 
 /// The key of SS3 with an old-style modifier digit (0: none) and its last byte.

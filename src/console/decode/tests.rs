@@ -93,8 +93,8 @@ fn corpus() -> Vec<(&'static [u8], Vec<Input>)> {
         (b"\x1b[200~\x1b[201~", vec![]),
         (b"\x1b[201~", vec![]),
         // Answers and reports: no keys.
-        (b"\x1b]11;rgb:1e1e/1e1e/2e2e\x1b\\", vec![]),
-        (b"\x1b]11;rgb:ffff/ffff/ffff\x07", vec![]),
+        (b"\x1b]11;rgb:1e1e/1e1e/2e2e\x1b\\", vec![Input::Background(0x1e, 0x1e, 0x2e)]),
+        (b"\x1b]11;rgb:ffff/ffff/ffff\x07", vec![Input::Background(255, 255, 255)]),
         (b"\x1b]52;c;YXBwcm92ZQ==\x07", vec![]),
         ("\x1b]l✜ title aryx\x1b\\".as_bytes(), vec![]),
         (b"\x1b[?62;22c", vec![]),
@@ -113,7 +113,7 @@ fn corpus() -> Vec<(&'static [u8], Vec<Input>)> {
         (b"\x1b[<0;10;20m", vec![]),
         (b"\x1b[M aq", vec![]),
         (b"\x9b5~", k(PageUp)),
-        (b"\x9d11;rgb:0/0/0\x9c", vec![]),
+        (b"\x9d11;rgb:0/0/0\x9c", vec![Input::Background(0, 0, 0)]),
     ]
 }
 
@@ -304,5 +304,30 @@ proptest! {
         out.clear();
         decoder.feed(b"q", &mut out);
         prop_assert!(out.ends_with(&c('q')), "{:?}", out);
+    }
+}
+
+#[test]
+fn the_answer_about_the_background_is_understood_wherever_it_is_cut() {
+    for (answer, colour) in [
+        ("\x1b]11;rgb:1e1e/1e1e/2e2e\x1b\\", (0x1e, 0x1e, 0x2e)),
+        ("\x1b]11;rgb:ff/ff/f0\x07", (0xff, 0xff, 0xf0)),
+        ("\x1b]11;rgba:0/f/8/f\x07", (0, 0xff, 0x88)),
+    ] {
+        let (red, green, blue) = colour;
+        for cut in 0..answer.len() {
+            let (mut decoder, mut out) = (Decoder::new(0x7f), Vec::new());
+            let (first, rest) = answer.as_bytes().split_at(cut);
+            decoder.feed(first, &mut out);
+            decoder.feed(rest, &mut out);
+            assert_eq!(out, [Input::Background(red, green, blue)], "{answer:?} cut at {cut}");
+        }
+    }
+    for other in
+        ["\x1b]11;rgb:zz/00/00\x07", "\x1b]11;rgb:11111/0/0\x07", "\x1b]10;rgb:0/0/0\x07", "\x1b]11;\x1b\\"]
+    {
+        let (mut decoder, mut out) = (Decoder::new(0x7f), Vec::new());
+        decoder.feed(other.as_bytes(), &mut out);
+        assert_eq!(out, [], "{other:?}");
     }
 }
