@@ -10,7 +10,71 @@ use super::time;
 use crate::domain::{Phase, Run};
 
 /// The fields that a filter can name.
-const FIELDS: [&str; 7] = ["phase", "group", "age", "host", "address", "kind", "by"];
+const FIELDS: [&str; 8] = ["phase", "group", "label", "age", "host", "address", "kind", "by"];
+
+/// A field whose value is a text or several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Field {
+    /// `group:`: any of its groups.
+    Group,
+    /// `label:`: any of its labels, as `name=value`.
+    Label,
+    /// `host:`.
+    Host,
+    /// `address:`: its beginning.
+    Address,
+    /// `kind:`: its beginning.
+    Kind,
+    /// `by:`: who did or decided.
+    By,
+}
+
+/// What a filter asks of a row.
+pub trait Record {
+    /// What words match fuzzily.
+    fn name(&self) -> &str;
+    /// Whether the word is in a text of the row; `word` is lower-case.
+    fn says(&self, word: &str) -> bool {
+        contains(self.name(), word)
+    }
+    /// Whether a field of the row has the value; `value` is lower-case.
+    fn has(&self, field: Field, value: &str) -> bool;
+    /// Its phase, where it has one.
+    fn phase(&self) -> Option<Phase> {
+        None
+    }
+    /// When it began: what its age is counted from.
+    fn began(&self) -> Option<Timestamp>;
+}
+
+impl Record for Run {
+    fn name(&self) -> &str {
+        self.host.as_str()
+    }
+
+    fn says(&self, word: &str) -> bool {
+        contains(self.host.as_str(), word) || self.groups.iter().any(|g| contains(g, word))
+    }
+
+    fn has(&self, field: Field, value: &str) -> bool {
+        match field {
+            Field::Group => self.groups.iter().any(|g| contains(g, value)),
+            Field::Label => false,
+            Field::Host => self.host.as_str().contains(value),
+            Field::Address => self.address.is_some_and(|a| a.to_string().starts_with(value)),
+            Field::Kind => self.kind.as_str().starts_with(value),
+            Field::By => self.decision.as_ref().is_some_and(|d| contains(&d.by, value)),
+        }
+    }
+
+    fn phase(&self) -> Option<Phase> {
+        Some(self.phase)
+    }
+
+    fn began(&self) -> Option<Timestamp> {
+        Some(self.created)
+    }
+}
 
 /// A filter, parsed.
 #[derive(Debug, Clone, Default)]
@@ -31,11 +95,7 @@ enum Test {
     Fuzzy(Box<Atom>),
     Word(String),
     Phase(Vec<Phase>),
-    Group(String),
-    Host(String),
-    Address(String),
-    Kind(String),
-    By(String),
+    Field(Field, String),
     Younger(i64),
     Older(i64),
 }
@@ -101,9 +161,9 @@ impl Filter {
         self.terms.iter().any(|t| matches!(t.test, Test::Younger(_) | Test::Older(_)))
     }
 
-    /// Whether a run passes.
-    pub fn matches(&self, run: &Run, now: Timestamp, scratch: &mut Scratch) -> bool {
-        self.terms.iter().all(|term| term.test.holds(run, now, scratch) != term.inverted)
+    /// Whether a row passes.
+    pub fn matches(&self, row: &impl Record, now: Timestamp, scratch: &mut Scratch) -> bool {
+        self.terms.iter().all(|term| term.test.holds(row, now, scratch) != term.inverted)
     }
 
     /// Whether a plain text passes; fields do not count.
@@ -165,11 +225,12 @@ fn test(word: &str, inverted: bool) -> Result<Option<Test>, String> {
                 Ok(Some(Test::Phase(phases)))
             }
         }
-        "group" => Ok(Some(Test::Group(lower))),
-        "host" => Ok(Some(Test::Host(lower))),
-        "address" => Ok(Some(Test::Address(lower))),
-        "kind" => Ok(Some(Test::Kind(lower))),
-        "by" => Ok(Some(Test::By(lower))),
+        "group" => Ok(Some(Test::Field(Field::Group, lower))),
+        "label" => Ok(Some(Test::Field(Field::Label, lower))),
+        "host" => Ok(Some(Test::Field(Field::Host, lower))),
+        "address" => Ok(Some(Test::Field(Field::Address, lower))),
+        "kind" => Ok(Some(Test::Field(Field::Kind, lower))),
+        "by" => Ok(Some(Test::Field(Field::By, lower))),
         "age" => age(value).map(Some),
         _ => Err(unknown_field(field)),
     }
@@ -194,25 +255,21 @@ fn unknown_field(field: &str) -> String {
     format!("there is no field {field}: {}", FIELDS.join(", "))
 }
 
-fn contains(text: &str, lower: &str) -> bool {
+/// Whether a text has the word in any case; the word is lower-case.
+pub(crate) fn contains(text: &str, lower: &str) -> bool {
     text.to_lowercase().contains(lower)
 }
 
 impl Test {
-    fn holds(&self, run: &Run, now: Timestamp, scratch: &mut Scratch) -> bool {
+    fn holds(&self, row: &impl Record, now: Timestamp, scratch: &mut Scratch) -> bool {
+        let age = || row.began().map(|at| time::seconds_between(at, now));
         match self {
-            Self::Fuzzy(atom) => scratch.score(atom, run.host.as_str()).is_some(),
-            Self::Word(word) => {
-                contains(run.host.as_str(), word) || run.groups.iter().any(|g| contains(g, word))
-            }
-            Self::Phase(phases) => phases.contains(&run.phase),
-            Self::Group(word) => run.groups.iter().any(|g| contains(g, word)),
-            Self::Host(word) => run.host.as_str().contains(word),
-            Self::Address(word) => run.address.is_some_and(|a| a.to_string().starts_with(word)),
-            Self::Kind(word) => run.kind.as_str().starts_with(word),
-            Self::By(word) => run.decision.as_ref().is_some_and(|d| contains(&d.by, word)),
-            Self::Younger(seconds) => time::seconds_between(run.created, now) < *seconds,
-            Self::Older(seconds) => time::seconds_between(run.created, now) >= *seconds,
+            Self::Fuzzy(atom) => scratch.score(atom, row.name()).is_some(),
+            Self::Word(word) => row.says(word),
+            Self::Phase(phases) => row.phase().is_some_and(|phase| phases.contains(&phase)),
+            Self::Field(field, value) => row.has(*field, value),
+            Self::Younger(seconds) => age().is_some_and(|age| age < *seconds),
+            Self::Older(seconds) => age().is_some_and(|age| age >= *seconds),
         }
     }
 }

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::edit::LineEdit;
-use super::filter::{Filter, Scratch};
-use crate::domain::Run;
+use super::filter::{Filter, Record, Scratch};
 
 /// What a row is sorted by.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,16 +23,18 @@ pub enum SortKey {
 
 /// Where a table's rows come from.
 pub trait Source {
+    /// What a row shows.
+    type Row: Record;
     /// How many rows there are without a filter.
     fn count(&self) -> usize;
-    /// All keys with the run that each row shows.
-    fn rows(&self) -> Box<dyn Iterator<Item = (&Arc<str>, &Run)> + '_>;
-    /// The run of one row.
-    fn row(&self, key: &str) -> Option<&Run>;
+    /// All keys with what each row shows.
+    fn rows(&self) -> impl Iterator<Item = (&Arc<str>, &Self::Row)>;
+    /// What one row shows.
+    fn row(&self, key: &str) -> Option<&Self::Row>;
     /// What a row is sorted by in this column.
-    fn sort_key(&self, run: &Run, column: usize) -> SortKey;
+    fn sort_key(&self, row: &Self::Row, column: usize) -> SortKey;
     /// The group that a row belongs to in this column; rows that are new join its end.
-    fn group(&self, run: &Run, column: usize) -> u8;
+    fn group(&self, row: &Self::Row, column: usize) -> u8;
 }
 
 /// One row.
@@ -249,7 +250,7 @@ impl Table {
     /// list is complete: until then, and until the operator moves, everything is sorted.
     pub fn arrange<'t>(
         &mut self,
-        source: &dyn Source,
+        source: &impl Source,
         touched: impl ExactSizeIterator<Item = &'t Arc<str>>,
         settled: bool,
         now: Timestamp,
@@ -278,10 +279,10 @@ impl Table {
         self.loaded |= settled;
     }
 
-    fn sort_all(&mut self, source: &dyn Source, now: Timestamp, scratch: &mut Scratch) {
+    fn sort_all(&mut self, source: &impl Source, now: Timestamp, scratch: &mut Scratch) {
         let mut sorted: Vec<(u8, SortKey, &Arc<str>)> = source
             .rows()
-            .filter(|(_, run)| self.filter.is_empty() || self.filter.matches(run, now, scratch))
+            .filter(|(_, run)| self.filter.is_empty() || self.filter.matches(*run, now, scratch))
             .map(|(key, run)| (source.group(run, self.column), source.sort_key(run, self.column), key))
             .collect();
         sorted.sort_unstable_by(|a, b| {
@@ -298,7 +299,7 @@ impl Table {
 
     fn merge<'t>(
         &mut self,
-        source: &dyn Source,
+        source: &impl Source,
         touched: impl Iterator<Item = &'t Arc<str>>,
         now: Timestamp,
         scratch: &mut Scratch,
@@ -368,16 +369,17 @@ mod tests {
     use super::*;
     use crate::app::sample;
     use crate::app::store::Store;
-    use crate::domain::Phase;
+    use crate::domain::{Phase, Run};
 
     struct Hosts<'a>(&'a Store);
 
     impl Source for Hosts<'_> {
+        type Row = Run;
         fn count(&self) -> usize {
             self.0.host_count()
         }
-        fn rows(&self) -> Box<dyn Iterator<Item = (&Arc<str>, &Run)> + '_> {
-            Box::new(self.0.heads())
+        fn rows(&self) -> impl Iterator<Item = (&Arc<str>, &Run)> {
+            self.0.heads()
         }
         fn row(&self, key: &str) -> Option<&Run> {
             self.0.head(key)

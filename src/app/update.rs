@@ -101,7 +101,7 @@ fn refresh_details(state: &mut State) {
 
 fn arrange(
     table: &mut super::table::Table,
-    source: &dyn super::table::Source,
+    source: &impl super::table::Source,
     touched: &HashSet<Arc<str>>,
     settled: bool,
     now: Timestamp,

@@ -14,6 +14,8 @@ use crate::domain::{Health, Phase};
 const ALWAYS: [Phase; 5] = [Phase::Pending, Phase::Queued, Phase::Running, Phase::Failed, Phase::Ready];
 /// What the counts take in words.
 const WORDS: usize = 68;
+/// What they take in symbols.
+const SYMBOLS: u16 = 31;
 const SOMETIMES: [Phase; 3] = [Phase::Stopping, Phase::Stopped, Phase::Rejected];
 
 /// Draws header, tabs and the rule below them.
@@ -39,8 +41,17 @@ fn environment(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
     if environment.read_only {
         x += pen.put(area, x + 1, 0, "read-only", Role::Warning) + 1;
     }
-    if !environment.name.is_empty() {
-        back_ends(pen, columns(area, x + 2, area.width), state, seen);
+    if environment.name.is_empty() {
+        return;
+    }
+    // A table has the counts in a line of its own. Where all is well they have room here; what is not well goes before them.
+    let room = area.width.saturating_sub(x + 2);
+    let trouble = BACK_ENDS.into_iter().any(|b| matches!(state.store.health(b), Health::Down { .. }));
+    let beside = state.screen == Screen::Run && room >= SYMBOLS + if trouble { 80 } else { 36 };
+    let room = if beside { room - SYMBOLS } else { room };
+    back_ends(pen, columns(area, x + 2, room), state, seen);
+    if beside {
+        counts(pen, columns(area, area.width - SYMBOLS, SYMBOLS), state, usize::MAX / 2);
     }
 }
 
@@ -86,25 +97,43 @@ fn reason(text: &str, next: Option<&str>, room: usize, ellipsis: &str) -> String
     }
 }
 
+/// The screens with their keys: names where there is room, else that of this one.
+const TABS: [(Screen, &str, Action); 2] =
+    [(Screen::Hosts, "Hosts", Action::GoHosts), (Screen::Runs, "Runs", Action::GoRuns)];
+
 fn tabs(pen: &mut Pen<'_>, area: Rect, state: &State) {
-    let here = state.screen;
-    // Inside a run the table that it was opened from is still where we are.
-    let from = if here == Screen::Run { state.stack.last().copied().unwrap_or_default() } else { here };
+    if state.screen == Screen::Run {
+        return inside(pen, area, state);
+    }
+    let key = |action| state.keymap.key_text(state.scope(), action);
+    let room =
+        |gap: usize| -> usize { TABS.iter().map(|(_, n, a)| width(&key(*a)) + 1 + width(n) + gap).sum() };
+    let fits = (1..=3).rev().find(|gap| room(*gap) < usize::from(area.width));
     let mut x = 1;
-    for (screen, name, action) in
-        [(Screen::Hosts, "Hosts", Action::GoHosts), (Screen::Runs, "Runs", Action::GoRuns)]
-    {
-        let role = if screen == from { Role::Tab } else { Role::Muted };
-        let key = state.keymap.key_text(state.scope(), action);
-        x += pen.put(area, x, 0, &key, Role::Key) + 1;
-        x += pen.put(area, x, 0, name, role) + 3;
+    for (screen, name, action) in TABS {
+        let here = screen == state.screen;
+        x += pen.put(area, x, 0, &key(action), if here { Role::Tab } else { Role::Key }) + 1;
+        if here || fits.is_some() {
+            x += pen.put(area, x, 0, name, if here { Role::Tab } else { Role::Muted });
+            x += u16::try_from(fits.unwrap_or(1)).unwrap_or(1);
+        }
     }
-    if here == Screen::Run
-        && let Some(run) = state.current()
-    {
-        x += pen.put(area, x, 0, pen.symbols().path(), Role::Muted) + 1;
-        pen.put(area, x, 0, &describe::title(run), Role::Strong);
+}
+
+/// Inside a run: the table that it was opened from, and which run it is.
+fn inside(pen: &mut Pen<'_>, area: Rect, state: &State) {
+    let from = state.stack.last().copied().unwrap_or_default();
+    let from = TABS.iter().find(|(screen, ..)| *screen == from);
+    let mut x = 1;
+    if let Some((_, name, action)) = from {
+        x += pen.put(area, x, 0, &state.keymap.key_text(state.scope(), *action), Role::Key) + 1;
+        x += pen.put(area, x, 0, name, Role::Tab) + 2;
     }
+    let Some(run) = state.current() else { return };
+    x += pen.put(area, x, 0, pen.symbols().path(), Role::Muted) + 1;
+    let title =
+        cut_end(&describe::title(run), usize::from(area.width.saturating_sub(x)), pen.symbols().ellipsis());
+    pen.put(area, x, 0, &title, Role::Strong);
 }
 
 /// How many hosts are in each phase, in symbols where words leave no room for so many columns beside. Returns the column after the

@@ -21,13 +21,13 @@ const fn column(name: &'static str, min: u16, max: u16, leaves: u8, right: bool)
 
 const TABLE: [Column; 9] = [
     column("host", 24, 44, 0, false),
-    column("groups", 12, 24, 9, false),
+    column("groups", 10, 20, 9, false),
     column("address", 15, 24, 7, false),
     column("phase", 9, 9, 0, false),
     column("age", 4, 4, 3, true),
     column("seen", 4, 4, 8, true),
     column("run", 4, 4, 10, true),
-    column("by", 8, 12, 5, false),
+    column("by", 6, 10, 5, false),
     column("last", 14, 60, 4, false),
 ];
 

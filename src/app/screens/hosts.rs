@@ -28,12 +28,14 @@ impl Default for HostsScreen {
 pub struct Hosts<'a>(pub &'a Store);
 
 impl Source for Hosts<'_> {
+    type Row = Run;
+
     fn count(&self) -> usize {
         self.0.host_count()
     }
 
-    fn rows(&self) -> Box<dyn Iterator<Item = (&Arc<str>, &Run)> + '_> {
-        Box::new(self.0.heads())
+    fn rows(&self) -> impl Iterator<Item = (&Arc<str>, &Run)> {
+        self.0.heads()
     }
 
     fn row(&self, key: &str) -> Option<&Run> {

@@ -26,12 +26,14 @@ impl Default for RunsScreen {
 pub struct Runs<'a>(pub &'a Store);
 
 impl Source for Runs<'_> {
+    type Row = Run;
+
     fn count(&self) -> usize {
         self.0.run_count()
     }
 
-    fn rows(&self) -> Box<dyn Iterator<Item = (&Arc<str>, &Run)> + '_> {
-        Box::new(self.0.runs())
+    fn rows(&self) -> impl Iterator<Item = (&Arc<str>, &Run)> {
+        self.0.runs()
     }
 
     fn row(&self, key: &str) -> Option<&Run> {
