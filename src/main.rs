@@ -301,7 +301,9 @@ async fn play(global: &Global, format: cli::Format, args: Play) -> Result<ExitCo
     }
     log_to_file()?;
     let global = Global { environment: Some("play".to_owned()), ..global.clone() };
-    match start(&options, &CancellationToken::new()).await {
+    // Only while it starts: the console has its own.
+    let shutdown = lifecycle::shutdown_on_signals()?;
+    match start(&options, &shutdown).await {
         Ok(Some(playground)) => {
             let shown = match chosen(&global) {
                 Ok((config, settings)) => show(config, settings, &global).await,
@@ -341,10 +343,7 @@ async fn start(
     options: &playground::Options,
     shutdown: &CancellationToken,
 ) -> Result<Option<Playground>, PlayError> {
-    let started = tokio::select! {
-        started = playground::start(options, &progress) => started.map(Some),
-        () = shutdown.cancelled() => Ok(None),
-    };
+    let started = playground::start(options, &progress, shutdown).await;
     clear_progress();
     started
 }

@@ -7,17 +7,23 @@
 //! It must stay small: no configuration, no logging, nothing that can fail half-way.
 
 use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, set_child_subreaper, setsid, wait,
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getpid, kill_process, pidfd_open, set_child_subreaper,
+    setsid, wait,
 };
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
+use tokio_util::task::TaskTracker;
 
 /// How often the children are counted again while they are being killed: a process that forks in that moment appears
 /// without a signal to us.
@@ -209,11 +215,14 @@ fn children() -> Vec<Pid> {
     processes
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-        .filter(|pid| {
-            std::fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|s| parent(&s)) == Some(me)
-        })
+        .filter(|pid| parent_of(*pid) == Some(me))
         .filter_map(Pid::from_raw)
         .collect()
+}
+
+/// The parent of a process, if it is there.
+pub(super) fn parent_of(pid: i32) -> Option<i32> {
+    parent(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// The parent's process id in a line of `/proc/PID/stat`: the second field behind the name, which may hold anything.
@@ -260,6 +269,7 @@ impl Leashed {
     pub fn spawn(mut command: Command) -> std::io::Result<Self> {
         let mut child = command.stdin(Stdio::piped()).spawn()?;
         let held = child.stdin.take();
+        track(&child);
         Ok(Self { child, held })
     }
 
@@ -291,6 +301,33 @@ impl Leashed {
         self.let_go();
         self.wait().await
     }
+}
+
+/// The leashes of this process, until each has ended; closed, so that one can wait until there is none.
+static LEASHES: LazyLock<TaskTracker> = LazyLock::new(|| {
+    let leashes = TaskTracker::new();
+    leashes.close();
+    leashes
+});
+
+/// Follows a leash to its end, also when nobody waits for it any more. Without handles on processes (an old kernel) it is not followed.
+fn track(child: &Child) {
+    let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+    let Some(Ok(process)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK)) else { return };
+    LEASHES.spawn(process_ended(process));
+}
+
+/// Ready when the process behind a handle has ended.
+#[expect(deprecated, reason = "its successor is unsafe for descriptors that are not owned; this one is")]
+pub(super) async fn process_ended(process: OwnedFd) {
+    if let Ok(process) = AsyncFd::with_interest(process, Interest::READABLE) {
+        process.readable().await.ok();
+    }
+}
+
+/// Waits until every program that this process holds on a leash has ended, those included whose [`Leashed`] was dropped.
+pub async fn all_ended() {
+    LEASHES.wait().await;
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::policy::PolicyError;
 use super::progress::{Progress, Report};
 use super::python::{Python, PythonError};
 use super::services::{ServiceError, ara, rabbitmq, remembered_port};
-use super::{policy, python, runner};
+use super::{leash, policy, python, runner};
 use crate::backend::hook::Hook;
 use crate::backend::kube::{Kube, KubeError};
 use crate::config::{Mistakes, Permit, Settings, Sources, Variables};
@@ -121,10 +121,46 @@ pub async fn set_up(options: &Options, report: Report<'_>) -> Result<Python, Pla
 
 /// Brings the playground up, and returns when all of it is ready.
 ///
+/// Cancelled by `shutdown` it returns none. Then, and after an error, what it had started has ended when it returns, so that another
+/// start finds nothing in its way.
+///
 /// # Errors
 /// When one runs in this folder already, or a part of it does not start.
-pub async fn start(options: &Options, report: Report<'_>) -> Result<Playground, PlayError> {
+pub async fn start(
+    options: &Options,
+    report: Report<'_>,
+    shutdown: &CancellationToken,
+) -> Result<Option<Playground>, PlayError> {
     let folder = Folder::open(&options.folder)?;
+    let services = tokio::select! {
+        services = start_services(&folder, options, report) => services.map(Some),
+        () = shutdown.cancelled() => Ok(None),
+    };
+    let started = match services {
+        // The rest takes no time, and can be stopped as a whole.
+        Ok(Some(services)) => start_cluster(folder, options, services, report).await.map(Some),
+        Ok(None) => Ok(None),
+        Err(error) => Err(error),
+    };
+    if !matches!(started, Ok(Some(_))) && tokio::time::timeout(STOP_WITHIN, leash::all_ended()).await.is_err()
+    {
+        tracing::warn!("not everything that was started ended in time; the leashes end the rest");
+    }
+    started
+}
+
+/// What runs as processes of its own.
+struct Services {
+    python: Python,
+    ara: ara::Ara,
+    rabbitmq: Option<rabbitmq::RabbitMq>,
+}
+
+async fn start_services(
+    folder: &Folder,
+    options: &Options,
+    report: Report<'_>,
+) -> Result<Services, PlayError> {
     let step = |step, detail: &str| report(Progress { step, detail: detail.to_owned(), fraction: None });
     let python = set_up(options, report).await?;
     step("policy", "unpacking the sample policy");
@@ -141,9 +177,18 @@ pub async fn start(options: &Options, report: Report<'_>) -> Result<Playground, 
             false => Ok(None),
         }
     });
-    let (ara, rabbitmq) = (ara?, rabbitmq?);
+    Ok(Services { ara: ara?, rabbitmq: rabbitmq?, python })
+}
 
-    step("cluster", "starting the Kubernetes API, the Job runner and the webhook server");
+async fn start_cluster(
+    folder: Folder,
+    options: &Options,
+    services: Services,
+    report: Report<'_>,
+) -> Result<Playground, PlayError> {
+    let Services { python, ara, rabbitmq } = services;
+    let detail = "starting the Kubernetes API, the Job runner and the webhook server".to_owned();
+    report(Progress { step: "cluster", detail, fraction: None });
     let api_listener = listen(&folder, "api").await?;
     let hook_listener = listen(&folder, "hook").await?;
     let token = folder.token()?;
@@ -170,9 +215,14 @@ pub async fn start(options: &Options, report: Report<'_>) -> Result<Playground, 
     let shutdown = CancellationToken::new();
     let tasks = TaskTracker::new();
     let playground = Playground { ready, folder, shutdown, api_shutdown, tasks, api, ara, rabbitmq };
-    playground.start_rest(options, &settings, &python, hook_listener).await?;
-    playground.folder.announce(&playground.ready)?;
-    Ok(playground)
+    let rest = playground.start_rest(options, &settings, &python, hook_listener).await;
+    match rest.and_then(|()| playground.folder.announce(&playground.ready)) {
+        Ok(()) => Ok(playground),
+        Err(error) => {
+            playground.stop().await;
+            Err(error)
+        }
+    }
 }
 
 fn start_api(

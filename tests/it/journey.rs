@@ -29,14 +29,7 @@ impl Play {
     }
 
     pub(crate) fn start_in(folder: TempDir, args: &[&str]) -> Self {
-        let mut process = command(&folder)
-            .args(["play", "--headless", "--no-install"])
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(std::fs::File::create(folder.path().join("stderr")).unwrap())
-            .spawn()
-            .unwrap();
+        let mut process = spawn_headless(&folder, args);
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said = || std::fs::read_to_string(folder.path().join("stderr")).unwrap_or_default();
@@ -84,6 +77,38 @@ impl Drop for Play {
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).ok();
         self.process.wait().ok();
     }
+}
+
+/// Starts a headless playground and does not wait until it is ready.
+fn spawn_headless(folder: &TempDir, args: &[&str]) -> Child {
+    command(folder)
+        .args(["play", "--headless", "--no-install"])
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(std::fs::File::create(folder.path().join("stderr")).unwrap())
+        .spawn()
+        .unwrap()
+}
+
+/// The names of the processes that belong to the playground in this folder: all have it in their environment.
+fn processes_of(folder: &TempDir) -> Vec<String> {
+    let path = folder.path().to_str().unwrap().as_bytes();
+    let belongs = |process: &PathBuf| {
+        std::fs::read(process.join("environ")).is_ok_and(|e| e.windows(path.len()).any(|w| w == path))
+    };
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(belongs)
+        .filter_map(|process| Some(std::fs::read_to_string(process.join("comm")).ok()?.trim().to_owned()))
+        .collect()
+}
+
+/// RabbitMQ's nodes among them.
+fn nodes_of(folder: &TempDir) -> usize {
+    processes_of(folder).iter().filter(|name| *name == "beam.smp").count()
 }
 
 pub(crate) fn command(folder: &TempDir) -> Command {
@@ -267,6 +292,85 @@ async fn a_restarted_playground_knows_what_was() {
     let boot = play.run(&["play", "host"]);
     assert!(boot.status.success(), "{}", String::from_utf8_lossy(&boot.stderr));
     assert_eq!(play.json(&["hosts", "list"]).as_array().unwrap().len(), 6);
+}
+
+/// Starts a playground and ends it with a signal while its RabbitMQ is starting.
+fn interrupted_start(folder: &TempDir, signal: rustix::process::Signal) {
+    let mut process = spawn_headless(folder, &["--no-machines"]);
+    wait_until("RabbitMQ's start", || (nodes_of(folder) == 1).then_some(()));
+    let pid = rustix::process::Pid::from_raw(process.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+    assert!(!process.wait().unwrap().success());
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "", "it was ready before it was ended");
+}
+
+fn ports_of(folder: &TempDir) -> Vec<String> {
+    let part =
+        |part: &str| std::fs::read_to_string(folder.path().join("play").join(part).join("port")).unwrap();
+    ["services/rabbitmq", "services/ara"].map(part).to_vec()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_was_ended_half_way_is_in_nobodys_way() {
+    support::python().await;
+    let folder = support::temp();
+    interrupted_start(&folder, rustix::process::Signal::TERM);
+    assert_eq!(processes_of(&folder), Vec::<String>::new(), "asked to end it waits for what it started");
+    let ports = ports_of(&folder);
+
+    // Killed it cannot wait: the next start has to.
+    interrupted_start(&folder, rustix::process::Signal::KILL);
+    let play = Play::start_in(folder, &["--no-machines"]);
+    assert_eq!(nodes_of(&play.folder), 1);
+    assert_eq!(ports_of(&play.folder), ports);
+    assert_eq!(play.json(&["hosts", "list"]), json!([]));
+}
+
+/// `hostwright play` in a terminal, on the playground in this folder.
+fn play_in_terminal(folder: &TempDir) -> Pty {
+    let mut command = Pty::hostwright(["play", "--no-install"]);
+    for (name, value) in environment(folder) {
+        command.env(name, value);
+    }
+    Pty::start(command, (120, 40))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_play_opens_its_console_on_the_first_and_leaves_it_alone() {
+    let play = Play::start(&["--no-machines"]).await;
+    assert_eq!(call_hook(&play, &json!({"hostname": "web-1.play.test", "groups": ["web"]})).await.0, 202);
+    tokio::task::spawn_blocking(move || {
+        let mut pty = play_in_terminal(&play.folder);
+        let said = format!("a playground is running already (process {}", play.pid());
+        pty.wait_bytes(0, said.as_bytes()).wait_for("web-1.play.test").keys("q");
+        assert_eq!(pty.wait_exit(), 0);
+        assert_eq!(play.json(&["hosts", "list"]).as_array().unwrap().len(), 1);
+        assert_eq!(nodes_of(&play.folder), 1);
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quitting_the_console_of_a_playground_leaves_nothing_behind() {
+    support::python().await;
+    tokio::task::spawn_blocking(|| {
+        let folder = support::temp();
+        let mut pty = play_in_terminal(&folder);
+        let before = pty.settings();
+        pty.wait_for("5 pending");
+        assert_eq!(nodes_of(&folder), 1);
+        pty.keys("q");
+        assert_eq!(pty.wait_exit(), 0);
+        assert_eq!(processes_of(&folder), Vec::<String>::new());
+        assert!(!folder.path().join("play/ready.json").exists());
+        assert_eq!(pty.settings(), before);
+        assert_eq!(pty.modes_left(), Vec::<String>::new());
+    })
+    .await
+    .unwrap();
 }
 
 /// Leaves the screen as a picture under `target/hostwright-test/`; those in `docs/` are made so.

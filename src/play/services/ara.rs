@@ -1,5 +1,6 @@
 //! A private ARA server: records what Ansible did, in SQLite, and serves it on loopback.
 
+use std::fs::File;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,8 +13,9 @@ use tokio::net::TcpStream;
 use tokio::process::Command;
 use tokio::sync::watch;
 
+use super::earlier::settle;
 use super::supervise::{Recipe, Service, State};
-use super::{ServiceError, private_file, private_folder, remembered_port};
+use super::{LEASH, ServiceError, private_file, private_folder, remembered_port};
 use crate::play::leash::{self, Leashed};
 use crate::play::python::Python;
 
@@ -43,14 +45,10 @@ pub async fn start(folder: &Path, python: &Python, exe: &Path) -> Result<Ara, Se
         path: folder.to_owned(),
         source,
     })?;
+    let log = folder.join("ara.log");
+    settle(NAME, &log, GRACE + LEASH).await?;
     let port = remembered_port(NAME, &folder)?;
-    let server = Server {
-        log: folder.join("ara.log"),
-        folder,
-        python: python.python.clone(),
-        exe: exe.to_owned(),
-        port,
-    };
+    let server = Server { log, folder, python: python.python.clone(), exe: exe.to_owned(), port };
     server.write_settings()?;
     server.migrate().await?;
     Ok(Ara { service: Service::start(server).await?, port })
@@ -148,7 +146,9 @@ impl Server {
             why: format!("making its database failed: {why}"),
         };
         let mut command = self.python(["-m", "ara.server", "migrate"]);
-        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        // The log as its output tells the next start that it is at work still.
+        let log = File::options().create(true).append(true).open(&self.log);
+        command.stdout(log.map_err(|e| failed(e.to_string()))?).stderr(Stdio::piped());
         let mut leashed = Leashed::spawn(command).map_err(|e| failed(e.to_string()))?;
         let mut said = String::new();
         if let Some(mut err) = leashed.child.stderr.take() {

@@ -4,13 +4,18 @@
 //! its data, its port, its logs.
 
 pub mod ara;
+mod earlier;
 pub mod rabbitmq;
 pub mod supervise;
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::packages::PackagesError;
+
+/// What a leash may take beyond the grace of its program to end the rest.
+const LEASH: Duration = Duration::from_secs(5);
 
 /// Why a service does not run.
 #[derive(Debug, thiserror::Error)]

@@ -9,8 +9,9 @@ use tokio::net::TcpStream;
 use tokio::process::Command;
 use tokio::sync::watch;
 
+use super::earlier::settle;
 use super::supervise::{Recipe, Service, State};
-use super::{ServiceError, free_port, private_file, private_folder, remembered_port};
+use super::{LEASH, ServiceError, free_port, private_file, private_folder, remembered_port};
 use crate::play::leash;
 use crate::play::packages::{self, Install};
 use crate::play::progress::Report;
@@ -73,6 +74,8 @@ pub async fn start(folder: &Path, exe: &Path) -> Result<RabbitMq, ServiceError> 
         path: folder.to_owned(),
         source,
     })?;
+    let log = folder.join("rabbitmq.log");
+    settle(NAME, &log, GRACE + LEASH).await?;
     let port = remembered_port(NAME, &folder)?;
     let epmd = free_port(NAME)?;
     let distribution = free_port(NAME)?;
@@ -83,8 +86,7 @@ pub async fn start(folder: &Path, exe: &Path) -> Result<RabbitMq, ServiceError> 
         &format!("listeners.tcp.1 = 127.0.0.1:{port}\n{SETTINGS}"),
     )?;
     private_file(NAME, &folder.join("enabled_plugins"), "[].\n")?;
-    let node =
-        Node { log: folder.join("rabbitmq.log"), folder, exe: exe.to_owned(), port, epmd, distribution };
+    let node = Node { log, folder, exe: exe.to_owned(), port, epmd, distribution };
     let service = Service::start(node.clone()).await?;
     Ok(RabbitMq { service, node })
 }
