@@ -92,11 +92,14 @@ impl Hook {
     /// # Errors
     /// When no HTTP client can be made.
     pub fn at(base: &str, token: Option<Secret>) -> Result<Self, HookError> {
-        let client = reqwest::Client::builder()
-            .timeout(LIMIT)
-            .build()
-            .map_err(|e| HookError::Settings(e.to_string()))?;
-        Ok(Self { client, url: format!("{}/host/online", base.trim_end_matches('/')), token })
+        let url = format!("{}/host/online", base.trim_end_matches('/'));
+        let mut builder = reqwest::Client::builder().timeout(LIMIT);
+        let host = reqwest::Url::parse(&url).ok().and_then(|url| url.host_str().map(str::to_owned));
+        if host.is_some_and(|host| super::is_here(&host)) {
+            builder = builder.no_proxy();
+        }
+        let client = builder.build().map_err(|e| HookError::Settings(e.to_string()))?;
+        Ok(Self { client, url, token })
     }
 
     /// Announces a host; `body` is the JSON of the request.

@@ -29,7 +29,12 @@ impl Play {
     }
 
     pub(crate) fn start_in(folder: TempDir, args: &[&str]) -> Self {
-        let mut process = spawn_headless(&folder, args);
+        let process = spawn_headless(&folder, args);
+        Self::started(folder, process)
+    }
+
+    /// Waits until the one that was spawned is ready.
+    fn started(folder: TempDir, mut process: Child) -> Self {
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said = || std::fs::read_to_string(folder.path().join("stderr")).unwrap_or_default();
@@ -78,6 +83,10 @@ impl Drop for Play {
         self.process.wait().ok();
     }
 }
+
+/// A proxy that nobody listens at: what goes through it fails.
+const DEAD_PROXY: &str = "http://127.0.0.1:1";
+const PROXY_VARIABLES: [&str; 4] = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"];
 
 /// Starts a headless playground and does not wait until it is ready.
 fn spawn_headless(folder: &TempDir, args: &[&str]) -> Child {
@@ -292,6 +301,47 @@ async fn a_restarted_playground_knows_what_was() {
     let boot = play.run(&["play", "host"]);
     assert!(boot.status.success(), "{}", String::from_utf8_lossy(&boot.stderr));
     assert_eq!(play.json(&["hosts", "list"]).as_array().unwrap().len(), 6);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operators_proxy_is_not_asked_for_this_machine_and_for_all_else_it_is() {
+    support::python().await;
+    let folder = support::temp();
+    let mut start = command(&folder);
+    start.args(["play", "--headless", "--no-install"]).envs(PROXY_VARIABLES.map(|name| (name, DEAD_PROXY)));
+    start.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let play = Play::started(folder, start.spawn().unwrap());
+    wait_until("the first machines come online", || {
+        (play.json(&["hosts", "list"]).as_array().unwrap().len() == 5).then_some(())
+    });
+    let behind = |proxy: &str, args: &[&str]| {
+        let mut command = command(&play.folder);
+        command.args(args).envs(PROXY_VARIABLES.map(|name| (name, proxy.to_owned())));
+        command.stdin(Stdio::null()).output().unwrap()
+    };
+    for args in [
+        &["-e", "play", "hosts", "announce", "web-9.play.test"][..],
+        &["-e", "play", "hosts", "approve", "web-9.play.test", "--wait"],
+        &["-e", "play", "runs", "results", "web-9.play.test"],
+    ] {
+        let output = behind(DEAD_PROXY, args);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", proxy.local_addr().unwrap());
+    let asked = std::thread::spawn(move || {
+        let mut line = String::new();
+        BufReader::new(proxy.accept().unwrap().0).read_line(&mut line).unwrap();
+        line
+    });
+    let elsewhere = play.folder.path().join("elsewhere.toml");
+    let far = "[environments.far]\nhook = \"http://hook.example.org\"\npolicy.source = \"/policy\"\n";
+    std::fs::write(&elsewhere, far).unwrap();
+    let config = elsewhere.to_str().unwrap();
+    let output = behind(&url, &["--config", config, "-e", "far", "hosts", "announce", "web-9.example.org"]);
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(asked.join().unwrap(), "POST http://hook.example.org/host/online HTTP/1.1\r\n");
 }
 
 /// Starts a playground and ends it with a signal while its RabbitMQ is starting.

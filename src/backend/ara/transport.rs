@@ -58,6 +58,9 @@ impl Transport {
             // A login page answers with one, and a password must not follow it.
             .redirect(redirect::Policy::none())
             .user_agent(concat!("hostwright/", env!("CARGO_PKG_VERSION")));
+        if base.host_str().is_some_and(crate::backend::is_here) {
+            builder = builder.no_proxy();
+        }
         if let Some(path) = &settings.ca {
             let bad = |reason: String| AraError::Ca { path: path.clone(), reason };
             let pem = std::fs::read(path).map_err(|e| bad(e.to_string()))?;

@@ -61,10 +61,7 @@ impl Kube {
                 .map_err(|e| KubeError::new(KubeErrorKind::Invalid, doing, e.to_string()))?,
         };
         config.connect_timeout = Some(CONNECT_LIMIT);
-        // What is on this machine is not behind a proxy, whatever the environment says.
-        let host = config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']);
-        if host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-        {
+        if super::is_here(config.cluster_url.host().unwrap_or_default()) {
             config.proxy_url = None;
         }
         let namespace = settings.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
