@@ -254,7 +254,13 @@ async fn serve(global: &Global) -> Result<ExitCode> {
     telemetry::init_stderr(!std::io::stderr().is_terminal(), Level::INFO)?;
     let settings = logged(global)?;
     let shutdown = lifecycle::shutdown_on_signals()?;
-    let context = server::Context::new(&settings).await?;
+    let context = match server::Context::new(&settings).await {
+        Ok(context) => context,
+        Err(error) => {
+            cli::fail(&error.to_string());
+            return Ok(ExitCode::from(error.exit_code()));
+        }
+    };
     let listener = tokio::net::TcpListener::bind(settings.server.listen)
         .await
         .wrap_err_with(|| format!("cannot listen on {}", settings.server.listen))?;

@@ -79,9 +79,12 @@ impl Hook {
         let file = environment.hook_token_file.as_ref().or(settings.server.token_file.as_ref());
         let token = file
             .map(|path| {
-                std::fs::read_to_string(path)
-                    .map(|text| Secret::new(text.trim()))
-                    .map_err(|e| HookError::Settings(format!("{}: {e}", path.display())))
+                let text = std::fs::read_to_string(path).map_err(|e| e.to_string());
+                let token = text.and_then(|text| match text.trim() {
+                    "" => Err("the token's file is empty".to_owned()),
+                    token => Ok(Secret::new(token)),
+                });
+                token.map_err(|e| HookError::Settings(format!("{}: {e}", path.display())))
             })
             .transpose()?;
         Self::at(&base, token)

@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, watch};
 use super::Context;
 use super::access::{caller, contains, has_token};
 use super::reconcile::Overview;
+use super::room::{Place, Room};
 use crate::domain::{ANNOUNCEMENT_LIMIT, Announcement, Health, RawAnnouncement, Run};
 use crate::ops::{self, OpError};
 
@@ -29,14 +30,26 @@ struct Hook {
     context: Arc<Context>,
     overview: watch::Receiver<Overview>,
     turns: Arc<Semaphore>,
+    room: Arc<Room>,
 }
 
-pub(super) fn router(context: Arc<Context>, overview: watch::Receiver<Overview>) -> Router {
-    let hook = Hook { context, overview, turns: Arc::new(Semaphore::new(AT_ONCE)) };
-    Router::new()
+/// What the server answers.
+#[derive(Clone)]
+pub(super) struct Routes {
+    /// Everything.
+    pub(super) all: Router,
+    /// The same when there are too many connections: only whether it is alive and ready.
+    pub(super) crowded: Router,
+}
+
+pub(super) fn routes(context: Arc<Context>, overview: watch::Receiver<Overview>, room: Arc<Room>) -> Routes {
+    let hook = Hook { context, overview, turns: Arc::new(Semaphore::new(AT_ONCE)), room };
+    let health = Router::new().route("/healthz", get(async || "ok\n")).route("/readyz", get(ready));
+    let crowded = health.clone().fallback(async || {
+        try_again(StatusCode::SERVICE_UNAVAILABLE, RETRY_SOON, "too many machines call at once: try again")
+    });
+    let all = health
         .route("/host/online", post(online))
-        .route("/healthz", get(async || "ok\n"))
-        .route("/readyz", get(ready))
         .fallback(async || refuse(StatusCode::NOT_FOUND, None, "there is nothing here: POST /host/online"))
         .method_not_allowed_fallback(async || {
             refuse(
@@ -45,8 +58,8 @@ pub(super) fn router(context: Arc<Context>, overview: watch::Receiver<Overview>)
                 "use POST for /host/online, GET for /healthz and /readyz",
             )
         })
-        .layer(DefaultBodyLimit::max(BODY_LIMIT))
-        .with_state(hook)
+        .layer(DefaultBodyLimit::max(BODY_LIMIT));
+    Routes { all: all.with_state(hook.clone()), crowded: crowded.with_state(hook) }
 }
 
 /// What is answered when a request is refused.
@@ -124,8 +137,9 @@ impl Hook {
         let unavailable = |why: &dyn std::fmt::Display| {
             Refusal::from(try_again(StatusCode::SERVICE_UNAVAILABLE, RETRY_SOON, why))
         };
+        self.runs_are_known().await?;
         let _turn = self.turns.acquire().await.map_err(|e| unavailable(&e))?;
-        self.has_room(announcement).await?;
+        let place = self.place(announcement).await?;
         let queue = context.broker.is_some();
         let announced =
             ops::announce::announce(&context.kube, &context.permit, &context.template, announcement, queue)
@@ -135,24 +149,42 @@ impl Hook {
                     unavailable(&"the announcement could not be recorded: try again")
                 })?;
         let run = announced.run;
+        if let Some(place) = place.filter(|_| announced.created) {
+            place.taken_by(&run);
+        }
         let status = if announced.created { StatusCode::ACCEPTED } else { StatusCode::OK };
         tracing::info!(host = %run.host, run = run.name, created = announced.created, "online");
         Ok((status, Json(json!({"host": run.host, "run": run.name, "phase": run.phase}))).into_response())
     }
 
-    /// With too many pending runs only hosts that have one already are heard.
-    async fn has_room(&self, announcement: &Announcement) -> Result<(), Refusal> {
-        let pending = self.overview.borrow().pending;
-        if pending < self.context.settings.pending_limit {
+    /// Before all runs are known nobody knows how many are pending. Waits for the first list, but not for a cluster that is down.
+    async fn runs_are_known(&self) -> Result<(), Refusal> {
+        let mut overview = self.overview.clone();
+        let known =
+            overview.wait_for(|o| o.pending.is_some() || matches!(o.cluster, Health::Down { .. })).await;
+        if known.is_ok_and(|o| o.pending.is_some()) {
             return Ok(());
         }
+        Err(Refusal::from(try_again(
+            StatusCode::SERVICE_UNAVAILABLE,
+            RETRY_SOON,
+            "the runs are not known yet: try again",
+        )))
+    }
+
+    /// With too many pending runs only hosts that have a run already are heard; they need no place.
+    async fn place(&self, announcement: &Announcement) -> Result<Option<Place>, Refusal> {
+        if let Some(place) = self.room.enter(&announcement.host) {
+            return Ok(Some(place));
+        }
+        let limit = self.context.settings.pending_limit;
         let answered = |run: &Run| announcement.boot.is_some() && run.boot == announcement.boot;
         match ops::runs::of_host(&self.context.kube, &announcement.host).await {
-            Ok(details) if !details.run.is_over() || answered(&details.run) => Ok(()),
+            Ok(details) if !details.run.is_over() || answered(&details.run) => Ok(None),
             Ok(_) | Err(OpError::NotFound(_)) => Err(Refusal::from(try_again(
                 StatusCode::TOO_MANY_REQUESTS,
                 RETRY_LATER,
-                format!("{pending} hosts are pending already: try again later"),
+                format!("{limit} hosts are pending already: try again later"),
             ))),
             Err(_) => Err(Refusal::from(try_again(StatusCode::SERVICE_UNAVAILABLE, RETRY_SOON, "try again"))),
         }
@@ -171,10 +203,18 @@ async fn read(request: Request, caller: IpAddr) -> Result<Announcement, Refusal>
         Refusal::from(refuse(status, None, text))
     })?;
     let mut raw = if form { from_form(&body) } else { from_json(&body) }?;
-    raw.address = raw.address.filter(|a| !a.is_empty()).or_else(|| Some(caller.to_string()));
+    raw.address = raw.address.filter(|a| !a.is_empty());
+    let announced = raw.address.is_some();
+    raw.address = raw.address.or_else(|| Some(caller.to_string()));
     let announcement = raw
         .check()
         .map_err(|e| Refusal::from(refuse(StatusCode::BAD_REQUEST, Some(e.field), e.to_string())))?;
+    if announced && !caller.is_loopback() && announcement.address.is_some_and(is_own_or_link_local) {
+        return Err(wrong(
+            "address",
+            "is a loopback or link-local address: it names no host to anybody else",
+        ));
+    }
     let size = announcement.to_json().len();
     if size > ANNOUNCEMENT_LIMIT {
         let text =
@@ -182,6 +222,14 @@ async fn read(request: Request, caller: IpAddr) -> Result<Announcement, Refusal>
         return Err(Refusal::from(refuse(StatusCode::PAYLOAD_TOO_LARGE, None, text)));
     }
     Ok(announcement)
+}
+
+/// Ansible would go to this machine, or to somebody on another wire.
+fn is_own_or_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_loopback() || address.is_link_local() || address.is_broadcast(),
+        IpAddr::V6(address) => address.is_loopback() || address.is_unicast_link_local(),
+    }
 }
 
 fn is_form(headers: &HeaderMap) -> Result<bool, Refusal> {
@@ -280,8 +328,11 @@ async fn ready(State(hook): State<Hook>) -> Response {
     let overview = hook.overview.borrow().clone();
     let queue =
         hook.context.broker.as_ref().map_or(Health::Unused, |broker| broker.health().borrow().clone());
-    let status =
-        if overview.cluster == Health::Up { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let status = if overview.cluster == Health::Up && overview.pending.is_some() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
     let body = json!({
         "cluster": word(&overview.cluster),
         "queue": word(&queue),

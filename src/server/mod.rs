@@ -6,6 +6,7 @@ mod access;
 mod hook;
 mod listen;
 mod reconcile;
+mod room;
 
 use std::sync::Arc;
 
@@ -58,6 +59,11 @@ pub enum ServeError {
         /// What is wrong.
         error: TemplateError,
     },
+    /// There is a file for the token, and no token in it: everybody would be heard, or nobody.
+    #[error(
+        "server.token_file: {0} is empty: write the bearer token into it, or leave the setting out to ask for none"
+    )]
+    EmptyToken(String),
     /// A file cannot be read.
     #[error("cannot read {path}: {error}")]
     File {
@@ -66,6 +72,17 @@ pub enum ServeError {
         /// Why.
         error: std::io::Error,
     },
+}
+
+impl ServeError {
+    /// 4 for read-only settings, 2 for all else: nothing is sent before the server runs, so it is the configuration that is wrong.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::ReadOnly(_) => 4,
+            _ => 2,
+        }
+    }
 }
 
 impl Context {
@@ -87,7 +104,10 @@ impl Context {
         let template = JobTemplate::parse(&yaml, &settings.job)
             .map_err(|error| ServeError::Template { place, error })?;
         let token = match &settings.server.token_file {
-            Some(path) => Some(Secret::new(read(path).await?.trim())),
+            Some(path) => match read(path).await?.trim() {
+                "" => return Err(ServeError::EmptyToken(path.display().to_string())),
+                token => Some(Secret::new(token)),
+            },
             None => None,
         };
         Ok(Self {
@@ -114,14 +134,11 @@ impl Context {
 pub async fn run(listener: TcpListener, context: Context, shutdown: CancellationToken) {
     let context = Arc::new(context);
     let (overview, seen) = tokio::sync::watch::channel(reconcile::Overview::default());
-    let reconcile = tokio::spawn(reconcile::run(Arc::clone(&context), overview, shutdown.clone()));
-    listen::serve(
-        listener,
-        hook::router(Arc::clone(&context), seen),
-        context.settings.request_timeout,
-        shutdown,
-    )
-    .await;
+    let runs = reconcile::Runs::default();
+    let room = room::Room::new(Arc::clone(&runs), context.settings.pending_limit);
+    let reconcile = tokio::spawn(reconcile::run(Arc::clone(&context), runs, overview, shutdown.clone()));
+    let routes = hook::routes(Arc::clone(&context), seen, room);
+    listen::serve(listener, routes, &context.settings, shutdown).await;
     if reconcile.await.is_err() {
         tracing::error!("the delivering loop ended with a panic");
     }

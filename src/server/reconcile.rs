@@ -36,21 +36,21 @@ pub(super) struct Overview {
     pub(super) cluster: Health,
     /// ARA's health. The server itself asks nothing of it; this is for whoever looks at `/readyz`.
     pub(super) ara: Health,
-    /// How many runs are pending.
-    pub(super) pending: usize,
+    /// How many runs are pending; none before the first list of them is complete.
+    pub(super) pending: Option<usize>,
     /// Whether this replica delivers.
     pub(super) delivers: bool,
 }
 
 /// The runs as the watch last told them; shared by the watch and the worker, never held over an await.
-type Runs = Arc<Mutex<HashMap<String, Run>>>;
+pub(super) type Runs = Arc<Mutex<HashMap<String, Run>>>;
 
 pub(super) async fn run(
     context: Arc<Context>,
+    runs: Runs,
     overview: watch::Sender<Overview>,
     shutdown: CancellationToken,
 ) {
-    let runs = Runs::default();
     let changed = Arc::new(Notify::new());
     let leads = Arc::new(AtomicBool::new(false));
     tokio::join!(
@@ -62,7 +62,7 @@ pub(super) async fn run(
     );
 }
 
-fn lock(runs: &Mutex<HashMap<String, Run>>) -> std::sync::MutexGuard<'_, HashMap<String, Run>> {
+pub(super) fn lock(runs: &Mutex<HashMap<String, Run>>) -> std::sync::MutexGuard<'_, HashMap<String, Run>> {
     runs.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
@@ -76,6 +76,7 @@ async fn follow(
 ) {
     let mut events = pin!(context.kube.watch_runs());
     let mut fresh: Option<HashMap<String, Run>> = None;
+    let mut listed = false;
     loop {
         let event = tokio::select! {
             event = events.next() => event,
@@ -92,9 +93,10 @@ async fn follow(
                 health = Some(Health::Up);
             }
             Some(RunsEvent::Listed) => {
-                if let Some(listed) = fresh.take() {
-                    *lock(runs) = listed;
+                if let Some(all) = fresh.take() {
+                    *lock(runs) = all;
                 }
+                listed = true;
                 health = Some(Health::Up);
             }
             Some(RunsEvent::Removed(uid)) => {
@@ -112,7 +114,7 @@ async fn follow(
         let pending = lock(runs).values().filter(|r| r.phase == Phase::Pending && !r.deleting).count();
         overview.send_if_modified(|o| {
             let before = o.clone();
-            o.pending = pending;
+            o.pending = listed.then_some(pending);
             match health {
                 Some(Health::Down { problem, .. }) if matches!(o.cluster, Health::Down { .. }) => {
                     if let Health::Down { problem: old, .. } = &mut o.cluster {
