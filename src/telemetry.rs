@@ -1,5 +1,7 @@
-//! Logs: to a file in the console, structured on stderr elsewhere. `main.rs` calls one of the two once, before anything else
+//! Logs: to a file in the console, structured on stderr elsewhere; and the activity file. `main.rs` calls one of the two once, before anything else
 //! runs. Never log a secret: nothing here could tell.
+
+mod activity;
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, IsTerminal as _};
@@ -9,10 +11,13 @@ use std::sync::Mutex;
 
 pub use tracing::Level;
 use tracing::subscriber::set_global_default;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::{self, MakeWriter};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
 
 use crate::config::Variables;
+use activity::ActivityFile;
 
 /// A log that is larger than this when the console starts is put aside: 5 MiB.
 const ROTATE_AT: u64 = 5 * 1024 * 1024;
@@ -51,6 +56,13 @@ pub enum TelemetryError {
 #[must_use]
 pub fn log_file(variables: &Variables) -> Option<PathBuf> {
     Some(variables.state_dir()?.join("log").join("hostwright.log"))
+}
+
+/// Where everything that was done is noted: `$XDG_STATE_HOME/hostwright/activity.jsonl`, else below `~/.local/state`. None when
+/// there is no home.
+#[must_use]
+pub fn activity_file(variables: &Variables) -> Option<PathBuf> {
+    Some(variables.state_dir()?.join("activity.jsonl"))
 }
 
 /// Logs to stderr, from `level` up unless `HOSTWRIGHT_LOG` says otherwise: servers and agents give `INFO`, commands `WARN`.
@@ -115,13 +127,13 @@ where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     // A log that nobody takes any more must not end the program: by itself the subscriber would complain on stderr, and panic.
-    let builder =
-        fmt::Subscriber::builder().log_internal_errors(false).with_env_filter(filter).with_writer(writer);
-    let installed = if json {
-        set_global_default(builder.json().flatten_event(true).finish())
-    } else {
-        set_global_default(builder.finish())
-    };
+    let log = fmt::layer().log_internal_errors(false).with_writer(writer);
+    let log = if json { log.json().flatten_event(true).boxed() } else { log.boxed() };
+    let activity = activity_file(&Variables::of_process()).map(ActivityFile::new);
+    // What was done is noted whatever the log leaves out.
+    let activity = activity.map(|file| file.with_filter(filter_fn(|m| m.target() == activity::TARGET)));
+    let installed =
+        set_global_default(tracing_subscriber::registry().with(log.with_filter(filter)).with(activity));
     installed.map_err(|_| TelemetryError::AlreadyInitialised)
 }
 

@@ -27,7 +27,7 @@ pub enum Noun {
     /// Runs: list, show, logs, results, stop
     #[command(subcommand)]
     Runs(runs::Command),
-    /// Scrape targets: list, add, remove
+    /// Scrape targets: list, add, remove, label
     #[command(subcommand)]
     Targets(targets::Command),
 }
@@ -99,6 +99,11 @@ impl Context<'_> {
     fn permit(&self) -> Result<Permit, Failure> {
         self.settings.permit().map_err(|e| OpError::from(e).into())
     }
+
+    /// The name that what is done is signed with.
+    async fn operator(&self) -> String {
+        crate::ops::operator(&self.kube, &self.settings.environment).await
+    }
 }
 
 /// Runs one command.
@@ -128,6 +133,7 @@ async fn go(noun: Noun, settings: &Settings, format: Format) -> Result<(), Failu
         return hosts::announce(settings, format.output, args).await;
     }
     let kube = Kube::connect(&settings.environment.kubernetes).await.map_err(OpError::from)?;
+    let kube = kube.of_environment(&settings.environment.name);
     let context = Context { settings, kube, output: format.output };
     match noun {
         Noun::Hosts(command) => hosts::run(&context, command).await,

@@ -1,5 +1,6 @@
 //! Nouns and pure rules. Nothing here does I/O, reads a clock or knows a back end.
 
+pub mod activity;
 mod announcement;
 mod decision;
 mod host;

@@ -1,5 +1,6 @@
 //! The deeds: one async function over back ends each. The console, the commands and the servers all call the same one.
 
+pub mod activity;
 pub mod announce;
 pub mod cluster;
 pub mod decide;

@@ -9,6 +9,8 @@ use crate::backend::kube::{Kube, KubeErrorKind};
 use crate::config::{Permit, Signer};
 use crate::domain::BootstrapToken;
 
+/// Where the cluster's components look for bootstrap tokens.
+pub const NAMESPACE: &str = "kube-system";
 /// The signer needs milliseconds where it runs.
 const SIGNED_WITHIN: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -111,7 +111,9 @@ impl Context {
             None => None,
         };
         Ok(Self {
-            kube: Kube::connect(&settings.environment.kubernetes).await?,
+            kube: Kube::connect(&settings.environment.kubernetes)
+                .await?
+                .of_environment(&settings.environment.name),
             permit: settings.permit()?,
             broker: settings.environment.amqp.as_ref().map(Broker::new).transpose()?,
             ara: settings.environment.ara.as_ref().map(Ara::new).transpose()?,

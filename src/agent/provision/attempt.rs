@@ -15,7 +15,7 @@ use super::work::Work;
 use super::{End, Failure, join, unless_stopped, verdict};
 use crate::backend::ansible::{Playbook, PolicyConfig, Variables, inventory, known_hosts};
 use crate::backend::git;
-use crate::domain::target::host_port;
+use crate::domain::target::NewTarget;
 use crate::domain::{BootstrapToken, ExitCode};
 use crate::ops::targets;
 
@@ -192,10 +192,10 @@ async fn add_target<W: AsyncWrite + Unpin>(
     if details.parameters.groups.iter().any(|group| environment.cluster_groups.contains(group)) {
         return Ok(());
     }
-    let host = details.announcement.host.as_str();
-    let target = host_port(host, environment.targets.port);
-    let new = [(target.clone(), host.to_owned(), Some(session.own.name.clone()))];
-    let adding = targets::add(&session.kube, &session.permit, &environment.targets, &new);
+    let host = &details.announcement.host;
+    let new = [NewTarget::of_host(host, environment.targets.port, Some(&session.own.name))];
+    let [NewTarget { address: target, .. }] = &new;
+    let adding = targets::add(&session.kube, &session.permit, &environment.targets, &new, &session.own.name);
     let change = unless_stopped(session.shutdown, adding).await?.map_err(|error| Failure::op(&error))?;
     let place = format!("{}/{}", environment.targets.namespace, environment.targets.name);
     log.say(format!("target {target} is in ConfigMap {place}")).await;

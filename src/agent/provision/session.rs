@@ -32,6 +32,7 @@ impl<'a> Session<'a> {
         let permit = settings.permit().map_err(|error| Failure::new(ExitCode::Misconfigured, error))?;
         let reading = async {
             let kube = Kube::connect(&settings.environment.kubernetes).await?;
+            let kube = kube.of_environment(&settings.environment.name);
             let run = kube.run(&own.name).await?;
             Ok((kube, run))
         };

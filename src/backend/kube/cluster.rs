@@ -6,12 +6,10 @@ use ::kube::api::{DeleteParams, ObjectMeta, PostParams};
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::{Kube, KubeError, KubeErrorKind, limited};
 use crate::config::Permit;
-use crate::domain::{BootstrapToken, Run, record};
+use crate::domain::{BootstrapToken, record};
 
 /// A ConfigMap's data, with what a conditional write needs.
 #[derive(Debug, Clone)]
@@ -126,37 +124,5 @@ impl Kube {
                 .await?;
         let user = review.status.and_then(|s| s.user_info).and_then(|u| u.username);
         Ok(user.unwrap_or_else(|| "unknown".to_owned()))
-    }
-
-    /// Tells what happened to a run as a Kubernetes Event. A failure is logged and nothing more: an Event is a courtesy, the
-    /// annotations are the record.
-    pub async fn tell(&self, _: &Permit, run: &Run, reason: &str, note: &str, by: &str, at: Timestamp) {
-        let event = Event {
-            metadata: ObjectMeta {
-                generate_name: Some(format!("{}.", run.name)),
-                namespace: Some(self.namespace.clone()),
-                ..ObjectMeta::default()
-            },
-            action: Some(reason.to_owned()),
-            event_time: Some(MicroTime(at)),
-            note: Some(note.chars().take(1000).collect()),
-            reason: Some(reason.to_owned()),
-            regarding: Some(k8s_openapi::api::core::v1::ObjectReference {
-                api_version: Some("batch/v1".to_owned()),
-                kind: Some("Job".to_owned()),
-                name: Some(run.name.clone()),
-                namespace: Some(self.namespace.clone()),
-                uid: Some(run.uid.clone()),
-                ..Default::default()
-            }),
-            reporting_controller: Some("hostwright.dev/hostwright".to_owned()),
-            reporting_instance: Some(by.chars().take(128).collect()),
-            type_: Some("Normal".to_owned()),
-            ..Event::default()
-        };
-        let api: ::kube::Api<Event> = ::kube::Api::namespaced(self.client.clone(), &self.namespace);
-        if let Err(error) = limited("write an Event", api.create(&PostParams::default(), &event)).await {
-            tracing::warn!(run = run.name, %error, "no Event");
-        }
     }
 }

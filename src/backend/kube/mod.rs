@@ -5,12 +5,14 @@
 
 mod cluster;
 mod error;
+mod events;
 mod job;
 mod lease;
 mod pods;
 mod runs;
 mod watch;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::kube::config::{KubeConfigOptions, Kubeconfig};
@@ -21,6 +23,7 @@ use crate::config::Kubernetes;
 
 pub use cluster::ConfigMapData;
 pub use error::{KubeError, KubeErrorKind};
+pub use events::{About, ActivityEvent};
 pub use job::{JobTemplate, NewRun, TemplateError};
 pub use lease::Holder;
 pub use watch::RunsEvent;
@@ -35,6 +38,8 @@ pub struct Kube {
     client: Client,
     namespace: String,
     server: String,
+    /// For the activity file.
+    environment: Arc<str>,
 }
 
 impl Kube {
@@ -68,7 +73,13 @@ impl Kube {
         let server = config.cluster_url.to_string();
         let client =
             Client::try_from(config).map_err(|e| KubeError::from_kube("make a Kubernetes client", e))?;
-        Ok(Self { client, namespace, server })
+        Ok(Self { client, namespace, server, environment: Arc::from("") })
+    }
+
+    /// The same, with the environment's name for the activity file.
+    #[must_use]
+    pub fn of_environment(self, name: &str) -> Self {
+        Self { environment: Arc::from(name), ..self }
     }
 
     async fn from_kubeconfig(text: Kubeconfig, context: Option<String>) -> Result<Config, KubeError> {

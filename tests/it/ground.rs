@@ -1,0 +1,151 @@
+//! A cluster of the test's own without Python: the loopback API, settings for it, and the program's commands on it.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use hostwright::backend::kube::Kube;
+use hostwright::config::{Amqp, Permit, Settings};
+use hostwright::play::api::{Api, Options};
+use k8s_openapi::NamespaceResourceScope;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::stage::{CA, settings_of};
+use crate::support;
+
+pub(crate) struct Ground {
+    pub(crate) dir: TempDir,
+    pub(crate) settings: Settings,
+    pub(crate) kube: Kube,
+    pub(crate) url: String,
+    shutdown: CancellationToken,
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+/// What a command said.
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    /// What it printed, when it did what it was asked to.
+    pub(crate) fn done(self) -> String {
+        assert_eq!(self.code, 0, "{}{}", self.out, self.err);
+        self.out
+    }
+
+    pub(crate) fn json(self) -> Value {
+        serde_json::from_str(&self.done()).unwrap()
+    }
+}
+
+impl Ground {
+    pub(crate) async fn new() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    pub(crate) async fn with(change: impl FnOnce(&mut Options)) -> Self {
+        let dir = support::temp();
+        let shutdown = CancellationToken::new();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let mut options = Options::new(dir.path().join("logs"), CA, "https://[2001:db8::1]:6443");
+        change(&mut options);
+        tokio::spawn(Api::open(options).unwrap().run(listener, shutdown.clone()));
+        let kubeconfig = dir.path().join("kubeconfig");
+        write_kubeconfig(&kubeconfig, &url);
+        let settings = settings_of(
+            &kubeconfig,
+            dir.path(),
+            dir.path(),
+            Path::new("/bin/false"),
+            Path::new("/bin/false"),
+        );
+        let kube = Kube::connect(&settings.environment.kubernetes).await.unwrap().of_environment("test");
+        Self { dir, settings, kube, url, shutdown }
+    }
+
+    /// With a queue.
+    pub(crate) fn with_amqp(mut self, amqp: Amqp) -> Self {
+        self.settings.environment.amqp = Some(amqp);
+        self
+    }
+
+    pub(crate) fn permit(&self) -> Permit {
+        self.settings.permit().unwrap()
+    }
+
+    pub(crate) fn api<K>(&self, namespace: &str) -> kube::Api<K>
+    where
+        K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        kube::Api::namespaced(self.kube.client(), namespace)
+    }
+
+    /// A template of Jobs as the playground's.
+    pub(crate) fn template(&self) -> hostwright::backend::kube::JobTemplate {
+        let text = include_str!("../../assets/play/job.yaml");
+        hostwright::backend::kube::JobTemplate::parse(text, &self.settings.job).unwrap()
+    }
+
+    pub(crate) fn config(&self) -> PathBuf {
+        let environment = &self.settings.environment;
+        let mut text = json!({"environments": {"test": {
+            "kubernetes": {"kubeconfig": environment.kubernetes.kubeconfig},
+            "policy": {"source": environment.policy.source},
+        }}});
+        if let Some(amqp) = &environment.amqp {
+            text["environments"]["test"]["amqp"] = json!({
+                "url": amqp.url.reveal(), "exchange": amqp.exchange, "dead_letter": amqp.dead_letter,
+            });
+        }
+        let path = self.dir.path().join("config.toml");
+        std::fs::write(&path, toml::to_string(&text).unwrap()).unwrap();
+        path
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> tokio::process::Command {
+        let mut command = tokio::process::Command::new(support::exe());
+        command.arg("--config").arg(self.config()).args(arguments);
+        command.env_clear().env("HOME", self.dir.path()).env("PATH", "/usr/bin:/bin").env("USER", "ann");
+        command.env("XDG_STATE_HOME", self.dir.path().join("state")).stdin(Stdio::null()).kill_on_drop(true);
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) async fn run(&self, arguments: &[&str]) -> Said {
+        let done = self.command(arguments).output().await.unwrap();
+        Said {
+            code: done.status.code().unwrap(),
+            out: String::from_utf8(done.stdout).unwrap(),
+            err: String::from_utf8(done.stderr).unwrap(),
+        }
+    }
+
+    /// The lines of the activity file.
+    pub(crate) fn activity_file(&self) -> Vec<Value> {
+        let path = self.dir.path().join("state/hostwright/activity.jsonl");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+pub(crate) fn write_kubeconfig(path: &Path, url: &str) {
+    let text = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "t",
+        "clusters": [{"name": "t", "cluster": {"server": url}}],
+        "contexts": [{"name": "t", "context": {"cluster": "t", "user": "t", "namespace": "hostwright"}}],
+        "users": [{"name": "t", "user": {}}],
+    });
+    std::fs::write(path, text.to_string()).unwrap();
+}
