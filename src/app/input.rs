@@ -119,7 +119,7 @@ fn end_typing(state: &mut State, keep: bool) -> bool {
     {
         run.search.needle = line.text().to_owned();
         (run.search.result_hit, run.search.log_hit) = (None, None);
-        act::search(state, false);
+        super::act_run::search(state, false);
     }
     true
 }

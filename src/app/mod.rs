@@ -5,6 +5,7 @@
 //! When [`Seen::wake`] comes it sends [`Msg::Wake`]. Nothing here does I/O, waits or reads a clock.
 
 mod act;
+mod act_run;
 pub mod describe;
 pub mod dialog;
 pub mod document;
