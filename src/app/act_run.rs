@@ -48,7 +48,11 @@ pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
         Action::Zoom => run.zoom = !run.zoom,
         Action::Log => (run.focus, run.zoom) = (Pane::Log, run.focus == Pane::Log && !run.zoom),
         Action::Failed => {
-            run.order = run.order.next();
+            run.next_order();
+            update::rest(state);
+        }
+        Action::Slowest => {
+            run.slowest = !run.slowest;
             update::rest(state);
         }
         Action::Diff => diff(state),

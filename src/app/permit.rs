@@ -3,7 +3,6 @@
 use super::dialog::Verb;
 use super::screens::Screen;
 use super::screens::run::Pane;
-use super::screens::tasks::Order;
 use super::state::State;
 use crate::config::Action;
 use crate::domain::{Kind, Phase, Run};
@@ -111,7 +110,9 @@ pub fn unavailable(state: &State, action: Action) -> Option<String> {
         Action::Filter | Action::Sort | Action::Reverse if state.table().is_some_and(|t| t.total() == 0) => {
             Some("there are no rows".to_owned())
         }
-        Action::Failed if state.run.as_ref().is_none_or(|r| r.order == Order::Ran && r.rows().is_empty()) => {
+        Action::Failed | Action::Slowest
+            if state.run.as_ref().is_none_or(|r| r.rows().is_empty() && r.tree().hidden == 0) =>
+        {
             Some("no task is recorded yet".to_owned())
         }
         Action::NextMatch | Action::PreviousMatch

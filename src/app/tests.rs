@@ -1,5 +1,8 @@
 //! Keys in, effects out.
 
+#[path = "tests_run.rs"]
+mod inside_a_run;
+
 use jiff::SignedDuration;
 
 use super::dialog::Dialog;
@@ -447,22 +450,6 @@ fn a_result_is_read_searched_and_copied() {
     assert!(matches!(effects.as_slice(), [Effect::Copy { text, .. }] if *text == exact));
     console.press("n");
     assert_eq!(console.state.run.as_ref().unwrap().search.result_hit, Some(hit), "the only match");
-}
-
-#[test]
-fn failed_tasks_come_first_or_alone() {
-    let mut console = inside_failed();
-    let names = |console: &mut Console| {
-        console.seen();
-        console.state.run.as_ref().unwrap().rows().iter().map(|r| r.key.clone()).collect::<Vec<_>>()
-    };
-    assert_eq!(names(&mut console), ["p1/Provision/base", "t1", "p1/Provision/zfs", "t2", "t3"]);
-    console.press("f");
-    assert_eq!(names(&mut console), ["p1/Provision/zfs", "t2", "t3", "p1/Provision/base", "t1"]);
-    console.press("f");
-    assert_eq!(names(&mut console), ["p1/Provision/zfs", "t2"]);
-    console.press("f g left");
-    assert_eq!(names(&mut console), ["p1/Provision/base", "p1/Provision/zfs", "t2", "t3"]);
 }
 
 #[test]

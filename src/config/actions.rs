@@ -169,7 +169,8 @@ actions! {
     Mark "mark" "mark" "Mark the row and go to the next" [Hosts Runs] ["space"] None false;
     Invert "invert" "invert marks" "Mark what is not marked, and the other way round" [Hosts Runs] ["*"] None false;
 
-    Failed "failed" "failed first" "Tasks in order, the failed ones first, or only those" [Run] ["f"] None false;
+    Failed "failed" "failed first" "Tasks in order, the failed ones first, only those, or only the changed ones" [Run] ["f"] None false;
+    Slowest "slowest" "slowest" "The tasks that took longest first, or the tree again" [Run] ["t"] None false;
     Log "log" "log" "Go to the log" [Run] ["l"] None false;
     Diff "diff" "diff" "Go to the diff of the result" [Run] ["d"] None false;
     Zoom "zoom" "zoom" "Give the pane the whole screen, or give it back" [Run] ["z"] None false;

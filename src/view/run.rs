@@ -5,13 +5,14 @@ use ratatui::layout::Rect;
 use super::layout::Layout;
 use super::pen::{Pen, columns, rows};
 use super::runs::{duration, run_counts};
-use super::text::{Piece, cut_end, width};
+use super::text::{Piece, cut_end, cut_middle, width};
 use super::words::{phase_role, spinner, status_role};
 use super::{doc, log};
 use crate::app::screens::run::{Pane, RunScreen, Shown, Stage, stages};
-use crate::app::screens::tasks::{Order, RowKind, TaskRow};
+use crate::app::screens::tasks::{self, Order, RowKind, TaskRow};
 use crate::app::{Effect, Seen, State, describe, time};
 use crate::config::Role;
+use crate::domain::results::Playbook;
 use crate::domain::{BackEnd, Health, Phase, Run};
 
 /// From this width on the result stands beside the tasks.
@@ -180,10 +181,9 @@ fn tasks(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run: 
             let room = usize::from(head.width.saturating_sub(9));
             pen.put_right(right, 0, &cut_end(&problem.text, room, pen.symbols().ellipsis()), Role::Error);
         }
-        None if screen.order != Order::Ran => {
-            pen.put_right(right, 0, screen.order.words(), Role::Key);
+        None => {
+            pen.put_right(right, 0, &looked_at(screen), Role::Key);
         }
-        None => {}
     }
     let list = rows(area, 1, area.height);
     let page = usize::from(list.height);
@@ -194,14 +194,30 @@ fn tasks(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run: 
     }
     for (y, at) in (0..list.height).zip(top..) {
         let Some(row) = screen.rows().get(at) else { break };
-        draw_task(pen, rows(list, y, 1), row, at == screen.position(), focused);
+        draw_task(pen, rows(list, y, 1), row, at == screen.position(), focused, screen.tree().host_width);
     }
+}
+
+/// Which tasks are shown and how, unless it is all of them as they ran.
+fn looked_at(screen: &RunScreen) -> String {
+    let (look, hidden) = (screen.look(), screen.tree().hidden);
+    let mut said = Vec::new();
+    if look.slowest {
+        said.push("slowest first".to_owned());
+    }
+    if look.order.filters() || look.order != Order::Ran && !look.slowest {
+        said.push(look.order.words().to_owned());
+    }
+    if hidden > 0 {
+        said.push(format!("{hidden} hidden"));
+    }
+    said.join(", ")
 }
 
 fn no_tasks(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run: &Run) {
     let entry = state.store.results(&run.uid);
-    let text = if screen.order == Order::OnlyFailed && entry.is_some_and(|e| e.results.is_some()) {
-        "nothing failed"
+    let text = if screen.tree().hidden > 0 {
+        if screen.look().order == Order::OnlyChanged { "nothing changed" } else { "nothing failed" }
     } else if matches!(state.store.health(BackEnd::Ara), Health::Unused) {
         "no ARA in this environment: the log has everything"
     } else if matches!(run.phase, Phase::Pending | Phase::Rejected) {
@@ -216,7 +232,7 @@ fn no_tasks(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, ru
     pen.put(area, 3, 0, text, Role::Muted);
 }
 
-fn draw_task(pen: &mut Pen<'_>, line: Rect, row: &TaskRow, selected: bool, focused: bool) {
+fn draw_task(pen: &mut Pen<'_>, line: Rect, row: &TaskRow, selected: bool, focused: bool, hosts: usize) {
     let symbols = pen.symbols();
     if selected {
         pen.put(line, 0, 0, symbols.marker(), if focused { Role::Marker } else { Role::Muted });
@@ -236,7 +252,15 @@ fn draw_task(pen: &mut Pen<'_>, line: Rect, row: &TaskRow, selected: bool, focus
     let right = line.width.saturating_sub(1);
     let time_at = right.saturating_sub(7);
     let state_at = time_at.saturating_sub(13);
-    let room = usize::from(state_at.saturating_sub(x + 3));
+    let mut name_end = state_at;
+    if let RowKind::Task { host: Some(host), .. } = &row.kind {
+        // At most a third: the name of the task counts more.
+        let wide = u16::try_from(hosts).unwrap_or(u16::MAX).min(line.width / 3);
+        name_end = state_at.saturating_sub(wide + 1);
+        let host = cut_middle(&super::text::harmless(host), usize::from(wide), symbols.ellipsis());
+        pen.put(columns(line, name_end, wide), 0, 0, &host, Role::Muted);
+    }
+    let room = usize::from(name_end.saturating_sub(x + 3));
     let name = cut_end(&super::text::harmless(&name), room, symbols.ellipsis());
     let role = match (selected, focused) {
         (true, true) => Role::Selection,
@@ -262,15 +286,17 @@ fn result(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run:
     };
     let mut y = 1;
     if let Some(task) = task {
-        let title =
-            task.role.as_ref().map_or_else(|| task.task.clone(), |role| format!("{role} : {}", task.task));
+        let title = tasks::title(task);
         let status = task.status.as_str();
         let room = usize::from(area.width).saturating_sub(width(status) + 2);
         let title = cut_end(&super::text::harmless(&title), room, pen.symbols().ellipsis());
         pen.put(area, 0, 0, &title, title_role);
         pen.put_right(area, 0, status, status_role(task.status));
         let at = task.started.map(|at| format!("{}   ", describe::moment(at, state.now, &state.environment)));
-        let line = format!("{}{}   {}", at.unwrap_or_default(), time::length(task.duration_ms), task.action);
+        let host = (screen.tree().host_width > 0).then(|| format!("{}   ", task.host)).unwrap_or_default();
+        let attempt = attempt(state, run, task.playbook);
+        let took = time::length(task.duration_ms);
+        let line = format!("{host}{}{took}   {}{attempt}", at.unwrap_or_default(), task.action);
         pen.put(area, 0, 1, &line, Role::Muted);
         y = 3;
     } else {
@@ -279,6 +305,16 @@ fn result(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run:
     let text = rows(area, y, area.height);
     seen.result = doc::draw(pen, text, screen.doc(), screen.result_top, screen.search.result_hit);
     fetching(pen, rows(area, 1, 1), state, screen, seen);
+}
+
+/// Which attempt it was, where there were several.
+fn attempt(state: &State, run: &Run, playbook: u64) -> String {
+    let playbooks = state.store.results(&run.uid).and_then(|e| e.results.as_ref()).map(|r| &r.playbooks);
+    let of = |list: &Vec<_>| {
+        let at = list.iter().position(|p: &Playbook| p.id == playbook)? + 1;
+        (list.len() > 1).then(|| format!("   attempt {at} of {}", list.len()))
+    };
+    playbooks.and_then(of).unwrap_or_default()
 }
 
 /// The wait for a result shows itself where the result will be.

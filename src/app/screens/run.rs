@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 
-use super::tasks::{self, Order, RowKind, TaskRow};
+use super::tasks::{self, Look, Order, RowKind, TaskRow, Tree};
 use crate::app::document::{self, Document};
 use crate::app::edit::LineEdit;
 use crate::app::store::Store;
@@ -70,15 +70,19 @@ pub struct RunScreen {
     pub focus: Pane,
     /// The pane has the whole screen.
     pub zoom: bool,
-    /// The order of the tasks.
-    pub order: Order,
-    rows: Vec<TaskRow>,
+    /// The order that the operator chose.
+    chosen: Option<Order>,
+    /// A failure is recorded and the run is over: the failed tasks come first unless another order was chosen.
+    lost: bool,
+    /// The tasks as a list, those that took longest first.
+    pub slowest: bool,
+    tree: Tree,
     folds: HashMap<String, bool>,
     cursor: Option<String>,
     at: usize,
     top: usize,
     moved: bool,
-    stamp: Option<(u64, Order, usize)>,
+    stamp: Option<(u64, Look, usize)>,
     fold_changes: usize,
     /// What the right pane shows, once the cursor rested.
     pub shown: Shown,
@@ -104,8 +108,10 @@ impl RunScreen {
             uid,
             focus: Pane::Tasks,
             zoom: false,
-            order: Order::Ran,
-            rows: Vec::new(),
+            chosen: None,
+            lost: false,
+            slowest: false,
+            tree: Tree::default(),
             folds: HashMap::new(),
             cursor: None,
             at: 0,
@@ -127,7 +133,25 @@ impl RunScreen {
     /// The rows of the tree.
     #[must_use]
     pub fn rows(&self) -> &[TaskRow] {
-        &self.rows
+        &self.tree.rows
+    }
+
+    /// The tree of tasks.
+    #[must_use]
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// How the tasks are looked at.
+    #[must_use]
+    pub fn look(&self) -> Look {
+        let usual = if self.lost { Order::FailedFirst } else { Order::Ran };
+        Look { order: self.chosen.unwrap_or(usual), slowest: self.slowest }
+    }
+
+    /// The operator wants the tasks in the next order.
+    pub fn next_order(&mut self) {
+        self.chosen = Some(self.look().order.next());
     }
 
     /// The number of the row under the cursor.
@@ -139,7 +163,7 @@ impl RunScreen {
     /// The row under the cursor.
     #[must_use]
     pub fn row(&self) -> Option<&TaskRow> {
-        self.rows.get(self.at)
+        self.tree.rows.get(self.at)
     }
 
     /// What the row under the cursor leads to.
@@ -154,7 +178,7 @@ impl RunScreen {
     /// The first row of a window of `page` rows.
     #[must_use]
     pub fn window(&self, page: usize) -> usize {
-        window(self.top, self.at, page, self.rows.len())
+        window(self.top, self.at, page, self.tree.rows.len())
     }
 
     /// Takes over what the last frame showed.
@@ -171,13 +195,13 @@ impl RunScreen {
     /// Moves the cursor in the tree.
     pub fn go(&mut self, to: Move) {
         self.moved = true;
-        let last = self.rows.len().saturating_sub(1);
+        let last = self.tree.rows.len().saturating_sub(1);
         self.at = match to {
             Move::By(rows) => self.at.saturating_add_signed(rows).min(last),
             Move::First => 0,
             Move::Last => last,
         };
-        self.cursor = self.rows.get(self.at).map(|r| r.key.clone());
+        self.cursor = self.tree.rows.get(self.at).map(|r| r.key.clone());
     }
 
     /// Opens or closes the group under the cursor (or the one around it). Returns whether there was one.
@@ -187,11 +211,11 @@ impl RunScreen {
             && !matches!(self.row().map(|r| &r.kind), Some(RowKind::Group { open: true, .. }))
         {
             let depth = self.row().map_or(0, |r| r.depth);
-            let around = (0..self.at).rev().find(|n| self.rows.get(*n).is_some_and(|r| r.depth < depth));
+            let around = (0..self.at).rev().find(|n| self.tree.rows.get(*n).is_some_and(|r| r.depth < depth));
             let Some(around) = around else { return false };
             at = around;
         }
-        let Some(TaskRow { key, kind: RowKind::Group { open: was, .. }, .. }) = self.rows.get(at) else {
+        let Some(TaskRow { key, kind: RowKind::Group { open: was, .. }, .. }) = self.tree.rows.get(at) else {
             return false;
         };
         self.folds.insert(key.clone(), open.unwrap_or(!was));
@@ -222,18 +246,24 @@ impl RunScreen {
     /// Brings the tree up to date.
     pub fn arrange_tasks(&mut self, store: &Store) {
         let Some(entry) = store.results(&self.uid) else { return };
-        let stamp = Some((entry.revision, self.order, self.fold_changes));
-        let Some(results) = entry.results.as_deref().filter(|_| self.stamp != stamp) else { return };
+        let Some(results) = entry.results.as_deref() else { return };
+        self.lost = store.run(&self.uid).is_some_and(Run::is_over)
+            && results.results.iter().any(|t| tasks::is_failure(t.status));
+        let look = self.look();
+        let stamp = Some((entry.revision, look, self.fold_changes));
+        if self.stamp == stamp {
+            return;
+        }
         self.stamp = stamp;
-        self.rows = tasks::rows(results, self.order, !entry.complete, &mut self.folds);
-        let find = |key: &String| self.rows.iter().position(|r| r.key == *key);
+        self.tree = tasks::tree(results, look, !entry.complete, &mut self.folds);
+        let find = |key: &String| self.tree.rows.iter().position(|r| r.key == *key);
         let at = match self.cursor.as_ref().filter(|_| self.moved).and_then(find) {
             Some(at) => at,
-            None if self.moved => self.at.min(self.rows.len().saturating_sub(1)),
-            None => first_look(&self.rows, entry.complete),
+            None if self.moved => self.at.min(self.tree.rows.len().saturating_sub(1)),
+            None => first_look(&self.tree.rows, entry.complete),
         };
         self.at = at;
-        self.cursor = self.rows.get(at).map(|r| r.key.clone());
+        self.cursor = self.tree.rows.get(at).map(|r| r.key.clone());
     }
 }
 

@@ -17,6 +17,8 @@ pub enum Order {
     FailedFirst,
     /// Only the failed ones.
     OnlyFailed,
+    /// Only those that changed something.
+    OnlyChanged,
 }
 
 impl Order {
@@ -26,7 +28,8 @@ impl Order {
         match self {
             Self::Ran => Self::FailedFirst,
             Self::FailedFirst => Self::OnlyFailed,
-            Self::OnlyFailed => Self::Ran,
+            Self::OnlyFailed => Self::OnlyChanged,
+            Self::OnlyChanged => Self::Ran,
         }
     }
 
@@ -37,8 +40,43 @@ impl Order {
             Self::Ran => "as they ran",
             Self::FailedFirst => "failed first",
             Self::OnlyFailed => "only failed",
+            Self::OnlyChanged => "only changed",
         }
     }
+
+    /// True when it leaves tasks out.
+    #[must_use]
+    pub fn filters(self) -> bool {
+        matches!(self, Self::OnlyFailed | Self::OnlyChanged)
+    }
+
+    fn shows(self, task: &TaskResult) -> bool {
+        match self {
+            Self::Ran | Self::FailedFirst => true,
+            Self::OnlyFailed => is_failure(task.status),
+            Self::OnlyChanged => task.changed || task.status == ResultStatus::Changed,
+        }
+    }
+}
+
+/// How the tasks are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Look {
+    /// Their order, and which of them.
+    pub order: Order,
+    /// One list, those that took longest first, instead of the tree.
+    pub slowest: bool,
+}
+
+/// The tree as rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tree {
+    /// Its rows.
+    pub rows: Vec<TaskRow>,
+    /// How many tasks the order leaves out.
+    pub hidden: usize,
+    /// How many columns the hosts' names take; 0 where there is but one host.
+    pub host_width: usize,
 }
 
 /// One row of the tree.
@@ -74,6 +112,8 @@ pub enum RowKind {
         id: u64,
         /// Its name.
         name: String,
+        /// The host, where the run has several.
+        host: Option<String>,
     },
 }
 
@@ -105,21 +145,57 @@ pub fn is_failure(status: ResultStatus) -> bool {
 /// The rows of the tree. `folds` is what the operator opened and closed, and what was open when it was first seen, so that nothing
 /// closes by itself.
 #[must_use]
-pub fn rows(
-    results: &RunResults,
-    order: Order,
-    live: bool,
-    folds: &mut HashMap<String, bool>,
-) -> Vec<TaskRow> {
-    let shown = |t: &&TaskResult| order != Order::OnlyFailed || is_failure(t.status);
-    let tasks: Vec<&TaskResult> = results.results.iter().filter(shown).collect();
-    let few = results.results.len() <= ALL_OPEN;
-    let mut out = Vec::new();
-    for group in sorted(grouped(results, &tasks), order) {
-        let newest = results.playbooks.last().is_none_or(|p| group.tasks_of_playbook(p.id));
-        emit(&group, order, live || few, newest, folds, &mut out);
+pub fn tree(results: &RunResults, look: Look, live: bool, folds: &mut HashMap<String, bool>) -> Tree {
+    let all = &results.results;
+    let tasks: Vec<&TaskResult> = all.iter().filter(|t| look.order.shows(t)).collect();
+    let several = all.iter().any(|t| all.first().is_some_and(|first| first.host != t.host));
+    let widest = all.iter().map(|t| t.host.chars().count()).max().unwrap_or(0);
+    let mut tree = Tree {
+        rows: Vec::new(),
+        hidden: all.len() - tasks.len(),
+        host_width: if several { widest } else { 0 },
+    };
+    if look.slowest {
+        tree.rows = slowest(tasks, several);
+        return tree;
     }
-    out
+    let few = all.len() <= ALL_OPEN;
+    for group in sorted(grouped(results, &tasks), look.order) {
+        let newest = results.playbooks.last().is_none_or(|p| group.tasks_of_playbook(p.id));
+        let way = Way { order: look.order, wide: live || few, newest, several };
+        emit(&group, way, folds, &mut tree.rows);
+    }
+    tree
+}
+
+/// All tasks, each with its role, those that took longest first.
+fn slowest(mut tasks: Vec<&TaskResult>, several: bool) -> Vec<TaskRow> {
+    tasks.sort_by_key(|t| std::cmp::Reverse(t.duration_ms));
+    let row = |task: &TaskResult| {
+        let mut row = task_row(task, 0, several);
+        if let RowKind::Task { name, .. } = &mut row.kind {
+            *name = title(task);
+        }
+        row
+    };
+    tasks.into_iter().map(row).collect()
+}
+
+/// A task's name with its role, as Ansible prints it.
+#[must_use]
+pub fn title(task: &TaskResult) -> String {
+    task.role.as_ref().map_or_else(|| task.task.clone(), |role| format!("{role} : {}", task.task))
+}
+
+fn task_row(task: &TaskResult, depth: u16, several: bool) -> TaskRow {
+    let host = several.then(|| task.host.clone());
+    TaskRow {
+        key: format!("t{}", task.id),
+        depth,
+        kind: RowKind::Task { id: task.id, name: task.task.clone(), host },
+        status: task.status,
+        duration_ms: task.duration_ms,
+    }
 }
 
 impl Group<'_> {
@@ -205,17 +281,21 @@ fn sorted(mut groups: Vec<Group<'_>>, order: Order) -> Vec<Group<'_>> {
     groups
 }
 
-fn emit(
-    group: &Group<'_>,
+/// How groups become rows.
+#[derive(Clone, Copy)]
+struct Way {
     order: Order,
+    /// Groups are open at first.
     wide: bool,
+    /// It is the newest attempt.
     newest: bool,
-    folds: &mut HashMap<String, bool>,
-    out: &mut Vec<TaskRow>,
-) {
+    several: bool,
+}
+
+fn emit(group: &Group<'_>, way: Way, folds: &mut HashMap<String, bool>, out: &mut Vec<TaskRow>) {
     let (all, worst) = (group.all(), group.worst());
-    let at_first = newest && (wide || is_failure(worst));
-    let open = order == Order::OnlyFailed || *folds.entry(group.key.clone()).or_insert(at_first);
+    let at_first = way.newest && (way.wide || is_failure(worst));
+    let open = way.order.filters() || *folds.entry(group.key.clone()).or_insert(at_first);
     out.push(TaskRow {
         key: group.key.clone(),
         depth: group.depth,
@@ -227,17 +307,9 @@ fn emit(
         return;
     }
     for inner in &group.groups {
-        emit(inner, order, wide, newest, folds, out);
+        emit(inner, way, folds, out);
     }
-    for task in &group.tasks {
-        out.push(TaskRow {
-            key: format!("t{}", task.id),
-            depth: group.depth + 1,
-            kind: RowKind::Task { id: task.id, name: task.task.clone() },
-            status: task.status,
-            duration_ms: task.duration_ms,
-        });
-    }
+    out.extend(group.tasks.iter().map(|task| task_row(task, group.depth + 1, way.several)));
 }
 
 #[cfg(test)]
@@ -257,6 +329,15 @@ mod tests {
         RunResults { results: list, ..RunResults::default() }
     }
 
+    fn rows(
+        results: &RunResults,
+        order: Order,
+        live: bool,
+        folds: &mut HashMap<String, bool>,
+    ) -> Vec<TaskRow> {
+        tree(results, Look { order, slowest: false }, live, folds).rows
+    }
+
     fn keys(order: Order) -> String {
         let rows = rows(&results(), order, false, &mut HashMap::new());
         let name = |r: &TaskRow| match &r.kind {
@@ -271,6 +352,59 @@ mod tests {
         assert_eq!(keys(Order::Ran), "[base] a b [zfs] c d [tasks of the play] e");
         assert_eq!(keys(Order::FailedFirst), "[zfs] d c [tasks of the play] e [base] b a");
         assert_eq!(keys(Order::OnlyFailed), "[zfs] d");
+        assert_eq!(keys(Order::OnlyChanged), "[base] b");
+        let mut order = Order::Ran;
+        for _ in 0..4 {
+            order = order.next();
+        }
+        assert_eq!(order, Order::Ran, "the key goes round");
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted_and_the_slowest_come_first() {
+        let mut results = results();
+        for (task, ms) in results.results.iter_mut().zip([3, 9, 1, 7, 5]) {
+            task.duration_ms = ms;
+        }
+        results.results[4].host = "other.org".into();
+        let look = |order, slowest| tree(&results, Look { order, slowest }, false, &mut HashMap::new());
+        let all = look(Order::Ran, true);
+        let names = all.rows.iter().map(|r| match &r.kind {
+            RowKind::Task { name, host, .. } => (name.as_str(), host.as_deref().unwrap_or("").len()),
+            RowKind::Group { .. } => panic!("a list has no groups"),
+        });
+        let long = "nas-1.lan.example.org".len();
+        assert_eq!(
+            names.collect::<Vec<_>>(),
+            [("base : b", long), ("zfs : d", long), ("e", 9), ("base : a", long), ("zfs : c", long)]
+        );
+        assert_eq!((all.hidden, all.host_width), (0, long));
+        assert_eq!((look(Order::OnlyFailed, true).hidden, look(Order::OnlyChanged, false).hidden), (4, 4));
+        results.results.pop();
+        let one = tree(&results, Look::default(), false, &mut HashMap::new());
+        assert!(
+            one.host_width == 0
+                && one.rows.iter().all(|r| !matches!(&r.kind, RowKind::Task { host: Some(_), .. }))
+        );
+    }
+
+    #[test]
+    fn unreachable_rescued_and_ignored_are_rolled_up_apart() {
+        use crate::config::SymbolSet;
+        let worst = |list: &[S]| {
+            let results = list.iter().zip(1..).map(|(s, id)| sample::result(id, "r", "t", *s)).collect();
+            let results = RunResults { results, ..RunResults::default() };
+            rows(&results, Order::Ran, false, &mut HashMap::new())[0].status
+        };
+        assert_eq!(worst(&[S::Ok, S::Unreachable, S::Rescued]), S::Unreachable);
+        assert_eq!(worst(&[S::Unreachable, S::Failed]), S::Failed);
+        assert_eq!(worst(&[S::Ignored, S::Rescued, S::Changed]), S::Rescued);
+        assert_eq!((worst(&[S::Changed, S::Ignored]), worst(&[S::Skipped, S::Ok])), (S::Ignored, S::Ok));
+        let all = [S::Failed, S::Unreachable, S::Rescued, S::Ignored, S::Changed, S::Ok, S::Skipped];
+        for set in [SymbolSet::Unicode, SymbolSet::Ascii] {
+            let symbols: std::collections::BTreeSet<_> = all.iter().map(|s| set.status(*s)).collect();
+            assert_eq!(symbols.len(), all.len(), "each has a symbol of its own");
+        }
     }
 
     #[test]
