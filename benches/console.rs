@@ -67,6 +67,7 @@ impl Console {
     fn empty() -> Self {
         let environment = EnvironmentInfo {
             others: Vec::new(),
+            target_port: 9103,
             name: "staging".into(),
             guarded: true,
             playground: false,

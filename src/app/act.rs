@@ -3,6 +3,8 @@
 use super::describe;
 use super::dialog::{Dialog, Palette, TextKind};
 use super::effect::{Effect, EffectId};
+use super::form::Form;
+use super::items::{Item, Topic};
 use super::notice::Level;
 use super::screens::Screen;
 use super::screens::run::Pane;
@@ -37,6 +39,11 @@ pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
     match action {
         Action::GoHosts => open::go(state, Screen::Hosts),
         Action::GoRuns => open::go(state, Screen::Runs),
+        Action::GoTargets => open::go(state, Screen::List(Topic::Targets)),
+        Action::GoActivity => open::go(state, Screen::List(Topic::Activity)),
+        Action::PreviousScreen => {
+            open::back(state);
+        }
         Action::Open => enter(state, seen),
         Action::Back => back(state),
         Action::Copy => copy(state, seen),
@@ -50,6 +57,9 @@ pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
         Action::Quit => quit(state),
         Action::Boot => {
             flight::start(state, Effect::BootMachine { id: EffectId(0) });
+        }
+        Action::Refresh | Action::AddTarget | Action::LabelTargets | Action::RemoveTargets => {
+            act_in_list(state, seen, action);
         }
         _ if state.screen == Screen::Run => act_run::act(state, seen, action),
         _ => act_in_table(state, seen, action),
@@ -75,6 +85,42 @@ fn subjects(state: &State, seen: &Seen) -> Vec<String> {
     match (&state.run, state.screen) {
         (Some(run), Screen::Run) => vec![run.uid.clone()],
         _ => seen.subject.iter().cloned().collect(),
+    }
+}
+
+/// The rows of the topic that an action is for: the marked ones, else the one that was drawn under the cursor.
+fn listed(state: &State, seen: &Seen) -> Vec<String> {
+    let Some(list) = state.shown_list() else { return Vec::new() };
+    let marks = list.table.marks();
+    if marks.is_empty() {
+        return seen.subject.iter().filter(|key| list.item(key).is_some()).cloned().collect();
+    }
+    marks.iter().map(ToString::to_string).collect()
+}
+
+fn act_in_list(state: &mut State, seen: &Seen, action: Action) {
+    let Some(list) = state.shown_list() else { return };
+    let keys = listed(state, seen);
+    // What has an unknown form is kept as it is: nothing is done on it.
+    let known = |key: &&String| matches!(list.item(key), Some(Item::Target(t)) if t.unknown.is_none());
+    let targets: Vec<String> = keys.iter().filter(known).cloned().collect();
+    match action {
+        Action::Refresh => {
+            let topic = list.topic;
+            state.outbox.push(Effect::Look(topic));
+        }
+        Action::AddTarget => open::form(state, Form::add_target()),
+        _ if targets.is_empty() => {
+            state.show(Level::Warning, "there is no target under the cursor that could be changed");
+        }
+        Action::LabelTargets => {
+            let labels = match targets.as_slice() {
+                [one] => list.item(one).map(Item::labels).unwrap_or_default(),
+                _ => Vec::new(),
+            };
+            open::form(state, Form::label_targets(targets, &labels));
+        }
+        _ => open::ask_removal(state, &targets),
     }
 }
 
@@ -110,6 +156,13 @@ fn back(state: &mut State) {
 }
 
 fn enter(state: &mut State, seen: &Seen) {
+    if let Some(list) = state.shown_list() {
+        let Some(item) = seen.subject.as_ref().and_then(|key| list.item(key)) else { return };
+        let (doc, copy) = (item.document(&state.environment, state.now), item.copied());
+        let title = super::filter::Record::name(item).lines().next().unwrap_or_default().to_owned();
+        open::text(state, TextKind::Item, title, doc, copy);
+        return;
+    }
     if state.screen == Screen::Run {
         act_run::enter(state);
     } else if let Some(uid) = &seen.subject {
@@ -121,6 +174,10 @@ fn enter(state: &mut State, seen: &Seen) {
 fn copy(state: &mut State, seen: &Seen) {
     let text = match (&state.run, state.screen) {
         (Some(run), Screen::Run) => act_run::text(state, run),
+        (_, Screen::List(_)) => {
+            let item = seen.subject.as_ref().and_then(|key| state.shown_list()?.item(key));
+            item.map(Item::copied)
+        }
         (_, Screen::Runs) => {
             seen.subject.as_ref().and_then(|uid| state.store.run(uid)).map(|r| r.name.clone())
         }
@@ -144,8 +201,11 @@ fn act_in_table(state: &mut State, seen: &Seen, action: Action) {
     let Some(table) = state.table_mut() else { return };
     match action {
         Action::Filter => table.start_filter(),
-        Action::Sort if screen == Screen::Hosts => table.next_column(screens::hosts::COLUMNS.len()),
-        Action::Sort => table.next_column(screens::runs::COLUMNS.len()),
+        Action::Sort => table.next_column(match screen {
+            Screen::Hosts => screens::hosts::COLUMNS.len(),
+            Screen::List(topic) => topic.columns().len(),
+            Screen::Runs | Screen::Run => screens::runs::COLUMNS.len(),
+        }),
         Action::Reverse => table.reverse(),
         Action::Mark => table.toggle_mark(),
         Action::Invert => table.invert_marks(),

@@ -2,8 +2,9 @@
 
 use super::document::Document;
 use super::edit::LineEdit;
-use super::effect::RunRef;
+use super::effect::{Change, RunRef};
 use super::filter::{Filter, Scratch};
+use super::form::Form;
 use super::state::State;
 use crate::config::{ACTIONS, Action};
 
@@ -58,10 +59,12 @@ pub struct Subject {
 }
 
 /// What is done when a question is answered with yes: the action as a value. The dialog does not know what it confirms.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Intent {
     /// A deed on runs.
     Do(Verb, Vec<Subject>),
+    /// Change something that is listed.
+    Change(Change),
     /// Leave this environment for the one of this name.
     Switch(String),
     /// Leave the console.
@@ -69,7 +72,7 @@ pub enum Intent {
 }
 
 /// One answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Button {
     /// Its words.
     pub label: String,
@@ -97,7 +100,7 @@ impl Typed {
 }
 
 /// A question.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Confirm {
     /// What is asked.
     pub title: String,
@@ -137,6 +140,8 @@ pub enum TextKind {
     Messages,
     /// Why.
     Why,
+    /// One row of a topic.
+    Item,
     /// The details of the run with this UID, where there is no room beside the table.
     Details(String),
 }
@@ -166,10 +171,12 @@ pub struct Palette {
 }
 
 /// What stands before the screen.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Dialog {
     /// A question.
     Confirm(Box<Confirm>),
+    /// What is to be done, field by field.
+    Form(Box<Form>),
     /// A text.
     Text(TextDialog),
     /// All actions.

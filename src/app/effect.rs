@@ -1,5 +1,7 @@
 //! The complete list of what the console can do to the world. Effects carry what, never how.
 
+use super::items::Topic;
+use crate::domain::target::{LabelChange, NewTarget};
 use crate::domain::{HostName, Parameters};
 
 /// Tells one effect from another, and late answers from awaited ones.
@@ -15,6 +17,44 @@ pub struct RunRef {
     pub name: String,
     /// The host, for messages.
     pub host: HostName,
+}
+
+/// A change of something that is listed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// Add a target.
+    AddTarget(NewTarget),
+    /// Remove the targets of these addresses, in one write.
+    RemoveTargets(Vec<String>),
+    /// Change the labels of the targets of these addresses, in one write.
+    LabelTargets(Vec<String>, LabelChange),
+}
+
+impl Change {
+    /// What it changes, as the start of a sentence in the making.
+    #[must_use]
+    pub fn doing(&self) -> String {
+        let several = |addresses: &[String]| match addresses {
+            [one] => one.clone(),
+            several => format!("{} targets", several.len()),
+        };
+        match self {
+            Self::AddTarget(new) => format!("adding {}", new.address),
+            Self::RemoveTargets(addresses) => format!("removing {}", several(addresses)),
+            Self::LabelTargets(addresses, _) => format!("labelling {}", several(addresses)),
+        }
+    }
+
+    /// The rows that it is about: topic and keys.
+    #[must_use]
+    pub fn rows(&self) -> (Topic, Vec<&str>) {
+        match self {
+            Self::AddTarget(new) => (Topic::Targets, vec![&new.address]),
+            Self::RemoveTargets(addresses) | Self::LabelTargets(addresses, _) => {
+                (Topic::Targets, addresses.iter().map(String::as_str).collect())
+            }
+        }
+    }
 }
 
 /// Something for the shell to do.
@@ -63,6 +103,13 @@ pub enum Effect {
         /// Which run.
         run: RunRef,
     },
+    /// Change something that is listed.
+    Change {
+        /// The id of the answer.
+        id: EffectId,
+        /// What.
+        change: Change,
+    },
     /// Boot another machine in the playground.
     BootMachine {
         /// The id of the answer.
@@ -94,6 +141,10 @@ pub enum Effect {
         /// The run's UID.
         run: String,
     },
+    /// Send the rows of this topic now and from time to time, in place of any other's.
+    Look(Topic),
+    /// Stop sending them.
+    LookAway,
     /// Put this text into the clipboard, exactly; the answer says how it went.
     Copy {
         /// The id of the answer.
@@ -125,12 +176,15 @@ impl Effect {
             | Self::Reject { id, .. }
             | Self::Retry { id, .. }
             | Self::Stop { id, .. }
+            | Self::Change { id, .. }
             | Self::BootMachine { id }
             | Self::OpenRun { id, .. }
             | Self::FetchResult { id, .. }
             | Self::Copy { id, .. } => Some(*id),
             Self::Follow { .. }
             | Self::Unfollow { .. }
+            | Self::Look(_)
+            | Self::LookAway
             | Self::Cancel(_)
             | Self::WriteLog(_)
             | Self::Switch(_)
@@ -149,11 +203,14 @@ impl Effect {
             | Self::Reject { .. }
             | Self::Retry { .. }
             | Self::Stop { .. }
+            | Self::Change { .. }
             | Self::BootMachine { .. } => true,
             Self::OpenRun { .. }
             | Self::FetchResult { .. }
             | Self::Follow { .. }
             | Self::Unfollow { .. }
+            | Self::Look(_)
+            | Self::LookAway
             | Self::Copy { .. }
             | Self::Cancel(_)
             | Self::WriteLog(_)
@@ -173,6 +230,8 @@ impl Effect {
             Self::Reject { run, .. } => format!("rejecting {}", run.host),
             Self::Retry { run, .. } => format!("asking for another run of {}", run.host),
             Self::Stop { run, .. } => format!("stopping {}", run.name),
+            Self::Change { change, .. } => change.doing(),
+            Self::Look(_) | Self::LookAway => "fetching the rows".to_owned(),
             Self::BootMachine { .. } => "booting a machine".to_owned(),
             Self::OpenRun { run, .. } => format!("fetching {}", run.name),
             Self::FetchResult { .. } => "fetching the result".to_owned(),
@@ -200,7 +259,10 @@ impl Effect {
             | Self::OpenRun { run, .. }
             | Self::Follow { run } => Some(&run.uid),
             Self::FetchResult { run, .. } | Self::Unfollow { run } => Some(run),
-            Self::BootMachine { .. }
+            Self::Change { .. }
+            | Self::Look(_)
+            | Self::LookAway
+            | Self::BootMachine { .. }
             | Self::Copy { .. }
             | Self::Cancel(_)
             | Self::WriteLog(_)
@@ -219,6 +281,7 @@ impl Effect {
             | Self::Reject { id, .. }
             | Self::Retry { id, .. }
             | Self::Stop { id, .. }
+            | Self::Change { id, .. }
             | Self::BootMachine { id }
             | Self::OpenRun { id, .. }
             | Self::FetchResult { id, .. }

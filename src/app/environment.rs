@@ -25,6 +25,8 @@ pub struct EnvironmentInfo {
     pub amqp: bool,
     /// The environment has ARA.
     pub ara: bool,
+    /// The port of a target that names none.
+    pub target_port: u16,
     /// The playbook that is applied.
     pub playbook: String,
     /// The branch when a host asks for none; none: the repository's default.
@@ -37,7 +39,7 @@ impl EnvironmentInfo {
     /// What the settings say; `cluster` is the context and namespace in words, `zone` the operator's.
     #[must_use]
     pub fn new(settings: &Settings, operator: String, cluster: String, zone: TimeZone) -> Self {
-        let Environment { name, guarded, playground, amqp, ara, policy, .. } = &settings.environment;
+        let Environment { name, guarded, playground, amqp, ara, policy, targets, .. } = &settings.environment;
         Self {
             name: name.clone(),
             guarded: *guarded,
@@ -48,6 +50,7 @@ impl EnvironmentInfo {
             cluster,
             amqp: amqp.is_some(),
             ara: ara.is_some(),
+            target_port: targets.port,
             playbook: policy.playbook.clone(),
             branch: policy.branch.clone(),
             zone: if settings.console.utc { TimeZone::UTC } else { zone },

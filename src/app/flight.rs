@@ -1,11 +1,12 @@
 //! Effects on their way: each has an id, the same is not started twice, answers that nobody awaits are dropped.
 
 use super::dialog::{Subject, Verb};
-use super::effect::{Effect, EffectId};
+use super::effect::{Change, Effect, EffectId};
 use super::msg::Answer;
 use super::notice::{Bulk, BulkRow, Entry, InFlight, Level};
+use super::screens::Screen;
 use super::state::State;
-use crate::domain::Problem;
+use crate::domain::{Parameters, Problem};
 
 /// Sends an effect out. Nothing when it would change something in read-only mode, or when the same is in flight.
 pub(super) fn start(state: &mut State, effect: Effect) -> Option<EffectId> {
@@ -45,15 +46,25 @@ pub(super) fn cancel_all(state: &mut State) -> bool {
     true
 }
 
-/// Does a deed on runs, one effect each.
-pub(super) fn perform(state: &mut State, verb: Verb, subjects: Vec<Subject>) {
+/// Changes something that is listed.
+pub(super) fn change(state: &mut State, change: Change) {
+    start(state, Effect::Change { id: EffectId(0), change });
+}
+
+/// Does a deed on runs, one effect each; `parameters` are what an approval fixes if not the usual.
+pub(super) fn perform(
+    state: &mut State,
+    verb: Verb,
+    subjects: Vec<Subject>,
+    parameters: Option<&Parameters>,
+) {
     let several = subjects.len() > 1;
     let mut rows = Vec::new();
     for Subject { run, digest } in subjects {
         let (host, uid) = (run.host.to_string(), run.uid.clone());
         let id = EffectId(0);
         let effect = match verb {
-            Verb::Approve => Effect::Approve { id, run, digest, parameters: None },
+            Verb::Approve => Effect::Approve { id, run, digest, parameters: parameters.cloned() },
             Verb::Check => Effect::Check { id, run, digest },
             Verb::Reject => Effect::Reject { id, run, digest },
             Verb::Retry => Effect::Retry { id, run },
@@ -95,6 +106,9 @@ pub(super) fn answer(state: &mut State, id: EffectId, result: Result<Answer, Pro
                 unmark(state, uid);
             }
         }
+        if let Effect::Change { change, .. } = &flight.effect {
+            changed(state, change, result.is_ok());
+        }
     }
     let text = match result {
         Ok(Answer::Done(text)) => Ok(text),
@@ -114,6 +128,19 @@ pub(super) fn answer(state: &mut State, id: EffectId, result: Result<Answer, Pro
             Ok(text) => state.say(Level::Info, text, ""),
             Err(problem) => state.problem(&problem),
         }
+    }
+}
+
+/// A change of listed rows ended: the marks stay where it failed, and the rows are fetched again.
+fn changed(state: &mut State, change: &Change, done: bool) {
+    let (topic, keys) = change.rows();
+    if done && let Some(list) = state.list_mut(topic) {
+        for key in keys {
+            list.table.unmark(key);
+        }
+    }
+    if state.screen == Screen::List(topic) {
+        state.outbox.push(Effect::Look(topic));
     }
 }
 

@@ -1,9 +1,10 @@
 //! Keys and pasted text: what is in front gets them first.
 
-use super::dialog::{Confirm, Dialog, Intent, Palette, PaletteRow, TextDialog, palette_rows};
+use super::dialog::{Confirm, Dialog, Intent, Palette, PaletteRow, Subject, TextDialog, Verb, palette_rows};
 use super::document::END;
 use super::edit::{Edited, LineEdit};
 use super::effect::{Effect, EffectId};
+use super::form::{Form, Wanted};
 use super::notice::Level;
 use super::screens::Screen;
 use super::seen::Seen;
@@ -11,6 +12,7 @@ use super::state::State;
 use super::table::Move;
 use super::{act, flight, open, update};
 use crate::config::{Action, Code, Found, Key};
+use crate::domain::Parameters;
 
 /// A key was pressed.
 pub(super) fn key(state: &mut State, seen: &Seen, key: Key) {
@@ -34,7 +36,10 @@ pub(super) fn key(state: &mut State, seen: &Seen, key: Key) {
 fn take_over(state: &mut State, seen: &Seen) -> Seen {
     let mut seen = seen.clone();
     if state.table().is_some_and(super::table::Table::is_ahead) {
-        seen.subject = state.current().map(|r| r.uid.clone());
+        seen.subject = match state.screen {
+            Screen::List(_) => state.table().and_then(|t| t.cursor()).map(str::to_owned),
+            _ => state.current().map(|r| r.uid.clone()),
+        };
     }
     if let Some(table) = state.table_mut() {
         table.seen(seen.list.top);
@@ -83,6 +88,7 @@ pub(super) fn paste(state: &mut State, text: &str) {
             palette.input.insert(text);
             palette.at = 0;
         }
+        Some(Dialog::Form(form)) => form.paste(text),
         Some(Dialog::Text(_)) => {}
         None => {
             if let Some(line) = typing(state) {
@@ -99,7 +105,7 @@ pub(super) fn paste(state: &mut State, text: &str) {
 /// The line that is being typed on the screen itself: a filter or a search.
 fn typing(state: &mut State) -> Option<&mut LineEdit> {
     match state.screen {
-        Screen::Hosts | Screen::Runs => state.table_mut()?.input.as_mut(),
+        Screen::Hosts | Screen::Runs | Screen::List(_) => state.table_mut()?.input.as_mut(),
         Screen::Run => state.run.as_mut()?.search.input.as_mut(),
     }
 }
@@ -179,6 +185,7 @@ fn dialog_key(state: &mut State, seen: &Seen, key: Key) {
     let Some(mut dialog) = state.dialogs.pop() else { return };
     let stays = match &mut dialog {
         Dialog::Confirm(confirm) => confirm_key(state, confirm, key),
+        Dialog::Form(form) => form_key(state, form, key),
         Dialog::Text(text) => text_key(state, seen, text, key),
         Dialog::Palette(palette) => palette_key(state, seen, palette, key),
     };
@@ -206,6 +213,9 @@ fn confirm_key(state: &mut State, confirm: &mut Confirm, key: Key) -> bool {
                 confirm.focus = if typed.matches() { 0 } else { count - 1 };
                 return true;
             }
+            if key.text() == Some('e') && open::edit(state, confirm) {
+                return false;
+            }
             let pressed = key.text().and_then(|c| confirm.buttons.iter().position(|b| b.key == c));
             return pressed.is_none_or(|at| press(state, confirm, at));
         }
@@ -225,21 +235,68 @@ fn press(state: &mut State, confirm: &Confirm, at: usize) -> bool {
     match intent {
         Intent::Quit => state.outbox.push(Effect::Quit),
         Intent::Switch(name) => state.outbox.push(Effect::Switch(name)),
-        Intent::Do(verb, subjects) => {
-            if let Some(changed) = subjects.iter().find(|s| outdated(state, s)) {
-                let host = &changed.run.host;
-                let text = format!("{host} changed while you looked: nothing was done");
-                state.say(Level::Error, text, "Look at it again, then decide.");
-                return false;
-            }
-            flight::perform(state, verb, subjects);
-        }
+        Intent::Change(change) => flight::change(state, change),
+        Intent::Do(verb, subjects) => decided(state, verb, subjects, None),
     }
     false
 }
 
+/// The operator wants a deed done on runs, unless one of them is another by now.
+fn decided(state: &mut State, verb: Verb, subjects: Vec<Subject>, parameters: Option<&Parameters>) {
+    if let Some(changed) = subjects.iter().find(|s| outdated(state, s)) {
+        let host = &changed.run.host;
+        let text = format!("{host} changed while you looked: nothing was done");
+        state.say(Level::Error, text, "Look at it again, then decide.");
+        return;
+    }
+    flight::perform(state, verb, subjects, parameters);
+}
+
+/// Returns whether the form stays.
+fn form_key(state: &mut State, form: &mut Form, key: Key) -> bool {
+    let (submit, cancel) = (form.fields.len(), form.fields.len() + 1);
+    match key.code {
+        Code::Esc => return false,
+        Code::Tab if key.shift => form.focus = (form.focus + cancel) % (cancel + 1),
+        Code::Tab => form.focus = (form.focus + 1) % (cancel + 1),
+        Code::Up => form.focus = form.focus.saturating_sub(1),
+        Code::Down => form.focus = (form.focus + 1).min(cancel),
+        Code::Left if form.focus == cancel => form.focus = submit,
+        Code::Right if form.focus == submit => form.focus = cancel,
+        Code::Enter if form.focus == cancel => return false,
+        Code::Enter if form.focus < submit => form.focus += 1,
+        Code::Enter => return !submit_form(state, form),
+        _ => {
+            if let Some(field) = form.fields.get_mut(form.focus)
+                && field.input.key(key) == Edited::Changed
+            {
+                field.problem = None;
+            }
+        }
+    }
+    true
+}
+
+/// Sends a form off, if it is right. Returns whether it was.
+fn submit_form(state: &mut State, form: &mut Form) -> bool {
+    match form.read(state) {
+        Ok(Wanted::Change(change)) => flight::change(state, change),
+        Ok(Wanted::Approve(subjects, parameters)) => {
+            decided(state, Verb::Approve, subjects, Some(&parameters));
+        }
+        Err((at, problem)) => {
+            form.focus = at;
+            if let Some(field) = form.fields.get_mut(at) {
+                field.problem = Some(problem);
+            }
+            return false;
+        }
+    }
+    true
+}
+
 /// True when a run is not what the operator looked at any more.
-pub(super) fn outdated(state: &State, subject: &super::dialog::Subject) -> bool {
+pub(super) fn outdated(state: &State, subject: &Subject) -> bool {
     state.store.run(&subject.run.uid).is_none_or(|run| run.digest != subject.digest)
 }
 

@@ -2,6 +2,8 @@
 
 use jiff::Timestamp;
 
+use super::items::Topic;
+use super::screens::list::Fresh;
 use super::{EffectId, Level};
 use crate::config::{Key, Keymap};
 use crate::domain::results::{ResultDetails, RunResults};
@@ -61,6 +63,13 @@ pub enum Msg {
     },
     /// A background task panicked: shown, never fatal.
     Crashed(String),
+    /// The rows of a topic, or why they are not the newest.
+    Listed {
+        /// Which.
+        topic: Topic,
+        /// What came.
+        result: Result<Fresh, Problem>,
+    },
     /// Something to be told that is no effect's answer, such as a doubtful setting.
     Note {
         /// How bad it is.

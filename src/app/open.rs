@@ -3,15 +3,16 @@
 use super::describe;
 use super::dialog::{Button, Confirm, Dialog, Intent, Subject, TextDialog, TextKind, Typed, Verb};
 use super::document::{Document, LineKind};
-use super::effect::{Effect, EffectId, RunRef};
+use super::effect::{Change, Effect, EffectId, RunRef};
 use super::flight;
+use super::form::Form;
 use super::notice::Level;
 use super::permit;
 use super::screens::Screen;
 use super::screens::run::{Pane, RunScreen};
 use super::state::State;
 use crate::config::{ACTIONS, Risk, Scope};
-use crate::domain::{Phase, Run};
+use crate::domain::{Parameters, Phase, Run};
 
 /// So many hosts are named in a question about several.
 const NAMED: usize = 8;
@@ -46,7 +47,13 @@ pub(super) fn back(state: &mut State) -> bool {
 }
 
 fn enter(state: &mut State, screen: Screen) {
+    let looked = matches!(state.screen, Screen::List(_));
     state.screen = screen;
+    match screen {
+        Screen::List(topic) => state.outbox.push(Effect::Look(topic)),
+        _ if looked => state.outbox.push(Effect::LookAway),
+        _ => {}
+    }
     if let Some(table) = state.table_mut() {
         table.rearrange();
     }
@@ -120,7 +127,7 @@ pub(super) fn ask(state: &mut State, verb: Verb, uids: &[String]) {
         return;
     }
     if verb.action().info().risk == Risk::None {
-        flight::perform(state, verb, subjects);
+        flight::perform(state, verb, subjects, None);
         return;
     }
     let left_out = refused.len();
@@ -225,6 +232,52 @@ fn describe_several(state: &State, verb: Verb, subjects: &[Subject], confirm: &m
     }
 }
 
+/// Other parameters than the usual ones for the one run that is asked about. Returns whether there is such a form.
+pub(super) fn edit(state: &mut State, confirm: &Confirm) -> bool {
+    let [subject] = confirm.subjects.as_slice() else { return false };
+    let approves = |b: &Button| matches!(b.intent, Some(Intent::Do(Verb::Approve, _)));
+    let Some(run) = state.store.run(&subject.run.uid).filter(|_| confirm.buttons.iter().any(approves)) else {
+        return false;
+    };
+    let usual = Parameters {
+        playbook: state.environment.playbook.clone(),
+        branch: run.branch.clone().or_else(|| state.environment.branch.clone()),
+        groups: run.groups.clone(),
+        ..Parameters::default()
+    };
+    let mut form = Form::approve(confirm.title.clone(), confirm.subjects.clone(), &usual);
+    form.warnings.clone_from(&confirm.warnings);
+    state.dialogs.push(Dialog::Form(Box::new(form)));
+    state.touch();
+    true
+}
+
+/// A form.
+pub(super) fn form(state: &mut State, form: Form) {
+    state.dialogs.push(Dialog::Form(Box::new(form)));
+    state.touch();
+}
+
+/// Asks before targets are removed.
+pub(super) fn ask_removal(state: &mut State, addresses: &[String]) {
+    let what = match addresses {
+        [one] => one.clone(),
+        several => format!("{} targets", several.len()),
+    };
+    let intent = Intent::Change(Change::RemoveTargets(addresses.to_vec()));
+    let buttons = vec![Button { label: "remove".to_owned(), key: 'y', intent: Some(intent) }];
+    let mut confirm = Confirm::new(format!("Remove {what}"), buttons, "cancel");
+    confirm.fields.extend(addresses.iter().take(NAMED).map(|a| (String::new(), a.clone())));
+    if addresses.len() > NAMED {
+        confirm.fields.push((String::new(), format!("and {} more", addresses.len() - NAMED)));
+    }
+    confirm
+        .notes
+        .push("They are not scraped any more. A host that is provisioned again is added again.".to_owned());
+    state.dialogs.push(Dialog::Confirm(Box::new(confirm)));
+    state.touch();
+}
+
 /// Another environment; asks while something is in flight here.
 pub(super) fn switch(state: &mut State, name: &str) {
     if state.in_flight.iter().any(|f| f.effect.changes()) {
@@ -278,6 +331,7 @@ pub(super) fn help(state: &mut State) {
     doc.heading("In a question");
     for (key, words) in [
         ("y", "yes"),
+        ("e", "before an approval: change playbook, branch, groups, tags, limit, variables"),
         ("n  esc", "no"),
         ("tab  arrows", "move between the answers"),
         ("enter", "press the answer"),

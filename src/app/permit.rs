@@ -102,13 +102,18 @@ pub fn unavailable(state: &State, action: Action) -> Option<String> {
         Action::Boot if !state.environment.playground => {
             Some("only the playground has machines to boot".to_owned())
         }
-        Action::Open | Action::Details | Action::Mark
-            if state.screen != Screen::Run && state.current().is_none() =>
+        Action::Open | Action::Details | Action::Mark | Action::Copy
+            if state.table().is_some_and(|table| table.cursor().is_none()) =>
         {
             Some("there is no row under the cursor".to_owned())
         }
         Action::Filter | Action::Sort | Action::Reverse if state.table().is_some_and(|t| t.total() == 0) => {
             Some("there are no rows".to_owned())
+        }
+        Action::LabelTargets | Action::RemoveTargets
+            if state.table().is_some_and(|t| t.cursor().is_none() && t.marks().is_empty()) =>
+        {
+            Some("there is no target under the cursor".to_owned())
         }
         Action::Failed | Action::Slowest
             if state.run.as_ref().is_none_or(|r| r.rows().is_empty() && r.tree().hidden == 0) =>

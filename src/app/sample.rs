@@ -95,6 +95,7 @@ pub(crate) fn result_details(id: u64) -> ResultDetails {
 pub(crate) fn environment() -> EnvironmentInfo {
     EnvironmentInfo {
         others: Vec::new(),
+        target_port: 9103,
         name: "staging".into(),
         guarded: true,
         playground: false,

@@ -17,7 +17,7 @@ pub struct Seen {
     /// When the text on screen changes by itself (ages, notices that end, a pause that is over): send
     /// [`Msg::Wake`](super::Msg::Wake) then.
     pub wake: Option<Timestamp>,
-    /// The UID of the run that stood under the cursor: actions take this one.
+    /// What stood under the cursor: the UID of a run, or the key of a row. Actions take this one.
     pub subject: Option<String>,
     /// The table of hosts or runs.
     pub list: PaneSeen,

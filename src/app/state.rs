@@ -8,9 +8,11 @@ use super::dialog::Dialog;
 use super::effect::{Effect, EffectId};
 use super::environment::EnvironmentInfo;
 use super::filter::Scratch;
+use super::items::Topic;
 use super::notice::{Bulk, Entry, InFlight, Level, Notice};
 use super::screens::Screen;
 use super::screens::hosts::HostsScreen;
+use super::screens::list::ListScreen;
 use super::screens::run::RunScreen;
 use super::screens::runs::RunsScreen;
 use super::store::Store;
@@ -49,6 +51,8 @@ pub struct State {
     pub hosts: HostsScreen,
     /// The table of runs.
     pub runs: RunsScreen,
+    /// The screens of the topics.
+    pub lists: [ListScreen; Topic::ALL.len()],
     /// The run that is open.
     pub run: Option<RunScreen>,
     /// What stands before the screen; the last is in front.
@@ -97,6 +101,7 @@ impl State {
             stack: Vec::new(),
             hosts: HostsScreen::default(),
             runs: RunsScreen::default(),
+            lists: Topic::ALL.map(ListScreen::new),
             run: None,
             dialogs: Vec::new(),
             notice: None,
@@ -142,6 +147,27 @@ impl State {
             Screen::Hosts => Scope::Hosts,
             Screen::Runs => Scope::Runs,
             Screen::Run => Scope::Run,
+            Screen::List(Topic::Targets) => Scope::Targets,
+            Screen::List(Topic::Activity) => Scope::Activity,
+        }
+    }
+
+    /// The screen of a topic.
+    #[must_use]
+    pub fn list(&self, topic: Topic) -> Option<&ListScreen> {
+        self.lists.iter().find(|list| list.topic == topic)
+    }
+
+    pub(super) fn list_mut(&mut self, topic: Topic) -> Option<&mut ListScreen> {
+        self.lists.iter_mut().find(|list| list.topic == topic)
+    }
+
+    /// The screen of the topic that is shown, if one is.
+    #[must_use]
+    pub fn shown_list(&self) -> Option<&ListScreen> {
+        match self.screen {
+            Screen::List(topic) => self.list(topic),
+            _ => None,
         }
     }
 
@@ -151,6 +177,7 @@ impl State {
         match self.screen {
             Screen::Hosts => Some(&self.hosts.table),
             Screen::Runs => Some(&self.runs.table),
+            Screen::List(topic) => self.list(topic).map(|list| &list.table),
             Screen::Run => None,
         }
     }
@@ -159,6 +186,7 @@ impl State {
         match self.screen {
             Screen::Hosts => Some(&mut self.hosts.table),
             Screen::Runs => Some(&mut self.runs.table),
+            Screen::List(topic) => self.list_mut(topic).map(|list| &mut list.table),
             Screen::Run => None,
         }
     }
@@ -169,6 +197,7 @@ impl State {
         match self.screen {
             Screen::Hosts => self.store.head(key),
             Screen::Runs | Screen::Run => self.store.run(key),
+            Screen::List(_) => None,
         }
     }
 

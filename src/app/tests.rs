@@ -2,6 +2,8 @@
 
 #[path = "tests_run.rs"]
 mod inside_a_run;
+#[path = "tests_lists.rs"]
+pub(crate) mod lists;
 
 use jiff::SignedDuration;
 
@@ -38,7 +40,8 @@ impl Console {
     fn seen(&mut self) -> Seen {
         prepare(&mut self.state, self.now);
         let pane = PaneSeen { top: 0, page: 10 };
-        let subject = self.state.current().map(|r| r.uid.clone());
+        let row = self.state.shown_list().and_then(|list| list.table.cursor()).map(str::to_owned);
+        let subject = row.or_else(|| self.state.current().map(|r| r.uid.clone()));
         Seen { wake: None, subject, list: pane, tasks: pane, result: pane, log: pane, dialog: pane }
     }
 

@@ -7,15 +7,17 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::dialog::{Dialog, TextKind};
 use super::effect::{Effect, EffectId};
+use super::items::Topic;
 use super::msg::{LogEvent, Msg, RunsMsg};
 use super::notice::{Entry, Level};
 use super::screens::hosts::Hosts;
+use super::screens::list::Fresh;
 use super::screens::run::Shown;
 use super::screens::runs::Runs;
 use super::seen::Seen;
 use super::state::State;
 use super::{Screen, describe, flight, input, open};
-use crate::domain::{BackEnd, Health, Run};
+use crate::domain::{BackEnd, Health, Problem, Run};
 
 /// The back ends in the order of the header.
 pub const BACK_ENDS: [BackEnd; 3] = [BackEnd::Cluster, BackEnd::Queue, BackEnd::Ara];
@@ -49,6 +51,7 @@ pub fn update(state: &mut State, seen: &Seen, now: Timestamp, msg: Msg) -> Vec<E
             let advice = "The console goes on; what it did may be missing. The log file has more.";
             state.say(Level::Error, format!("internal error: {text}"), advice);
         }
+        Msg::Listed { topic, result } => listed(state, topic, result),
         Msg::Note { level, text, advice } => state.say(level, text, advice),
         Msg::Operator(name) => state.environment.operator = name,
         Msg::Keys(keymap) => {
@@ -75,6 +78,9 @@ pub fn prepare(state: &mut State, now: Timestamp) {
     let State { store, hosts, runs, scratch, .. } = state;
     arrange(&mut hosts.table, &Hosts(store), &touched.hosts, settled, now, scratch);
     arrange(&mut runs.table, &Runs(store), &touched.runs, settled, now, scratch);
+    for list in &mut state.lists {
+        list.arrange(now, &mut state.scratch);
+    }
     if let Some(screen) = &mut state.run {
         let (store, environment) = (&state.store, &state.environment);
         let run = store.run(&screen.uid);
@@ -119,6 +125,7 @@ pub(super) fn rest(state: &mut State) {
 fn settle(state: &mut State) {
     state.touch();
     match state.screen {
+        Screen::List(_) => {}
         Screen::Hosts | Screen::Runs => {
             state.settled = state.current().map(|r| r.uid.clone());
             if let Some(uid) = state.settled.clone().filter(|_| state.details_beside()) {
@@ -178,6 +185,26 @@ fn runs(state: &mut State, news: RunsMsg) {
         }
     }
     state.touch();
+}
+
+fn listed(state: &mut State, topic: Topic, result: Result<Fresh, Problem>) {
+    let now = state.now;
+    let shown = state.screen == Screen::List(topic);
+    let Some(list) = state.list_mut(topic) else { return };
+    match result {
+        Ok(fresh) => list.put(fresh, now),
+        Err(problem) if list.problem.as_ref().is_some_and(|p| p.text == problem.text) => list.fail(problem),
+        Err(problem) => {
+            list.fail(problem.clone());
+            // An empty screen says it itself.
+            if shown && list.fetched.is_some() {
+                state.problem(&problem);
+            }
+        }
+    }
+    if shown {
+        state.touch();
+    }
 }
 
 fn set_health(state: &mut State, back_end: BackEnd, health: Health) {

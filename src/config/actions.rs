@@ -15,11 +15,16 @@ pub enum Scope {
     Runs,
     /// Inside one run: its tasks, a result, its log.
     Run,
+    /// The scrape targets.
+    Targets,
+    /// What was done by whom.
+    Activity,
 }
 
 impl Scope {
     /// All of them, in the order of help.
-    pub const ALL: [Self; 4] = [Self::Global, Self::Hosts, Self::Runs, Self::Run];
+    pub const ALL: [Self; 6] =
+        [Self::Global, Self::Hosts, Self::Runs, Self::Run, Self::Targets, Self::Activity];
 
     /// The name in `config.toml`.
     #[must_use]
@@ -29,6 +34,8 @@ impl Scope {
             Self::Hosts => "hosts",
             Self::Runs => "runs",
             Self::Run => "run",
+            Self::Targets => "targets",
+            Self::Activity => "activity",
         }
     }
 
@@ -46,6 +53,8 @@ impl Scope {
             Self::Hosts => "Hosts",
             Self::Runs => "Runs",
             Self::Run => "Inside a run",
+            Self::Targets => "Targets",
+            Self::Activity => "Activity",
         }
     }
 }
@@ -55,6 +64,8 @@ impl Scope {
 pub enum Risk {
     /// Nothing.
     None,
+    /// A form, which is sent off or not.
+    Form,
     /// A confirmation.
     Ask,
     /// A confirmation; in a guarded environment its name must be typed.
@@ -146,6 +157,9 @@ actions! {
     PreviousPane "previous-pane" "previous pane" "Move the focus to the previous pane" [Global] ["shift-tab"] None false;
     GoHosts "hosts" "hosts" "Show the hosts" [Global] ["1"] None false;
     GoRuns "runs" "runs" "Show the runs" [Global] ["2"] None false;
+    GoTargets "targets" "targets" "Show the scrape targets" [Global] ["3"] None false;
+    GoActivity "activity" "activity" "Show who did what when" [Global] ["8"] None false;
+    PreviousScreen "previous-screen" "previous screen" "Go to the screen before this one" [Global] ["`"] None false;
     Filter "filter" "filter" "Filter the rows, or search in a text" [Global] ["/"] None false;
     Copy "copy" "copy" "Copy what is under the cursor, exactly as it is" [Global] ["y"] None false;
     Why "why" "why?" "Tell why: the whole of the last problem, or why this row stands where it stands" [Global] ["w"] None false;
@@ -164,10 +178,15 @@ actions! {
     Stop "stop" "stop" "Stop the run: its pod is ended" [Hosts Runs Run] ["X"] Typed true;
     Boot "boot" "boot a machine" "Boot another machine (playground)" [Hosts] ["b"] None true;
     Details "details" "details" "Show or hide the details of the row" [Hosts] ["d"] None false;
-    Sort "sort" "sort" "Sort by the next column" [Hosts Runs] ["s"] None false;
-    Reverse "reverse" "reverse" "Turn the order round" [Hosts Runs] ["S"] None false;
-    Mark "mark" "mark" "Mark the row and go to the next" [Hosts Runs] ["space"] None false;
-    Invert "invert" "invert marks" "Mark what is not marked, and the other way round" [Hosts Runs] ["*"] None false;
+    Sort "sort" "sort" "Sort by the next column" [Hosts Runs Targets Activity] ["s"] None false;
+    Reverse "reverse" "reverse" "Turn the order round" [Hosts Runs Targets Activity] ["S"] None false;
+    Mark "mark" "mark" "Mark the row and go to the next" [Hosts Runs Targets] ["space"] None false;
+    Invert "invert" "invert marks" "Mark what is not marked, and the other way round" [Hosts Runs Targets] ["*"] None false;
+
+    Refresh "refresh" "refresh" "Fetch the rows now" [Targets Activity] ["ctrl-r"] None false;
+    AddTarget "add-target" "add" "Add a target" [Targets] ["a"] Form true;
+    LabelTargets "label-targets" "labels" "Change the labels of the target, or of all marked ones" [Targets] ["e"] Form true;
+    RemoveTargets "remove-targets" "remove" "Remove the target, or all marked ones" [Targets] ["x"] Ask true;
 
     Failed "failed" "failed first" "Tasks in order, the failed ones first, only those, or only the changed ones" [Run] ["f"] None false;
     Slowest "slowest" "slowest" "The tasks that took longest first, or the tree again" [Run] ["t"] None false;
@@ -210,6 +229,7 @@ pub fn keys_page() -> String {
             let keys: Vec<String> = row.keys.iter().map(|key| format!("`{key}`")).collect();
             let asks = match row.risk {
                 Risk::None => "",
+                Risk::Form => "what to do",
                 Risk::Ask => "yes",
                 Risk::Typed => "the environment's name, where it is guarded",
             };

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 use super::outside::Outside;
-use super::{clipboard, watch};
+use super::{clipboard, topics, watch};
 use crate::app::{Answer, Effect, EffectId, Msg, RunRef};
 use crate::config::Settings;
 use crate::domain::{BackEnd, Health, Problem, ProblemKind};
@@ -40,6 +40,8 @@ pub(crate) struct Effects {
     streams: JoinSet<()>,
     /// The run that is followed: its UID and the tasks that do it.
     followed: Option<(String, JoinSet<()>)>,
+    /// What sends the rows of the topic that is shown.
+    looked: Option<JoinSet<()>>,
     /// Bytes for the terminal.
     words: VecDeque<Vec<u8>>,
 }
@@ -66,6 +68,7 @@ impl Effects {
             left: JoinSet::new(),
             streams: JoinSet::new(),
             followed: None,
+            looked: None,
             words: VecDeque::new(),
         }
     }
@@ -117,6 +120,12 @@ impl Effects {
             Effect::Unfollow { run } => {
                 self.followed.take_if(|(uid, _)| *uid == run);
             }
+            Effect::Look(topic) => {
+                let mut task = JoinSet::new();
+                task.spawn(topics::look(self.outside.clone(), topic, self.tell.clone()));
+                self.looked = Some(task);
+            }
+            Effect::LookAway => self.looked = None,
             Effect::WriteLog(line) => tracing::info!(target: "hostwright::activity", "{line}"),
             Effect::Copy { id, text } => self.copy(id, text),
             effect => self.spawn(effect),
@@ -131,7 +140,7 @@ impl Effects {
         self.tell = nowhere;
         self.streams.abort_all();
         self.others.abort_all();
-        self.followed = None;
+        (self.followed, self.looked) = (None, None);
         let mut unknown: Vec<String> = self.left.join_all().await.into_iter().flatten().collect();
         let all = async { while self.changes.join_next().await.is_some() {} };
         if tokio::time::timeout(LAST_CHANGES, all).await.is_ok() {
@@ -220,6 +229,7 @@ async fn carry_out(outside: Outside, effect: Effect) -> Done {
         Effect::Stop { run, .. } => stop(&outside, &run).await,
         Effect::OpenRun { run, .. } => open(&outside, &run).await,
         Effect::FetchResult { result, .. } => fetch(&outside, result).await,
+        Effect::Change { change, .. } => topics::change(&outside, change).await,
         Effect::BootMachine { .. } => boot(&outside).await,
         other => Err(Problem::new(
             other.doing(),

@@ -18,6 +18,7 @@ mod reload;
 mod shell;
 mod signals;
 mod terminal;
+mod topics;
 mod tty;
 mod watch;
 mod writer;

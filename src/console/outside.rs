@@ -53,6 +53,7 @@ impl Outside {
         loop {
             match Kube::connect(&self.settings.environment.kubernetes).await {
                 Ok(kube) => {
+                    let kube = kube.of_environment(&self.settings.environment.name);
                     self.kube.send_replace(Some(kube));
                     return;
                 }

@@ -15,13 +15,14 @@ pub(crate) fn draw(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen
     match state.dialogs.last() {
         None => {}
         Some(Dialog::Confirm(confirm)) => draw_confirm(pen, area, state, confirm),
+        Some(Dialog::Form(form)) => super::form::draw(pen, area, form),
         Some(Dialog::Text(text)) => seen.dialog = draw_text(pen, area, state, text),
         Some(Dialog::Palette(palette)) => seen.dialog = draw_palette(pen, area, state, palette),
     }
 }
 
 /// An empty frame of at most this size in the middle of an area, a title in its upper side. Returns what is inside.
-fn frame(pen: &mut Pen<'_>, area: Rect, wide: u16, high: u16, title: &str, role: Role) -> Rect {
+pub(super) fn frame(pen: &mut Pen<'_>, area: Rect, wide: u16, high: u16, title: &str, role: Role) -> Rect {
     let (wide, high) = (wide.min(area.width), high.min(area.height));
     let (x, y) = (area.x + (area.width - wide) / 2, area.y + (area.height - high) * 2 / 5);
     let outer = Rect::new(x, y, wide, high);
@@ -153,8 +154,11 @@ fn draw_text(pen: &mut Pen<'_>, area: Rect, state: &State, text: &TextDialog) ->
     let wide = area.width.saturating_sub(4).clamp(1, 96).max(area.width.min(20));
     let most = area.height.saturating_sub(if area.height > 16 { 4 } else { 0 });
     let lines = u16::try_from(text.doc.lines.len()).unwrap_or(u16::MAX);
-    let wrapped =
-        if matches!(text.kind, TextKind::Why | TextKind::Messages) { lines.saturating_mul(2) } else { lines };
+    let wrapped = if matches!(text.kind, TextKind::Why | TextKind::Messages | TextKind::Item) {
+        lines.saturating_mul(2)
+    } else {
+        lines
+    };
     let inside = frame(pen, area, wide, wrapped.saturating_add(4).min(most), &text.title, Role::Strong);
     let body = rows(
         inside,

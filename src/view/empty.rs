@@ -5,10 +5,11 @@ use ratatui::layout::Rect;
 use super::pen::{Pen, columns, rows};
 use super::text::{Piece, wrap};
 use super::words::{health_role, until};
+use crate::app::screens::list::ListScreen;
 use crate::app::table::Table;
-use crate::app::{Seen, State};
+use crate::app::{Seen, State, Topic};
 use crate::config::{Action, Role};
-use crate::domain::{BackEnd, Health};
+use crate::domain::{BackEnd, Health, Phase, ProblemKind};
 
 /// The table of hosts has no rows.
 pub(crate) fn hosts(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
@@ -34,6 +35,44 @@ pub(crate) fn runs(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen
         lines.push(("One begins when a host calls, and waits for a decision.".to_owned(), Role::Muted));
     }
     say(pen, area, &lines, state);
+}
+
+/// The table of a topic has no rows.
+pub(crate) fn list(pen: &mut Pen<'_>, area: Rect, state: &State, list: &ListScreen, seen: &mut Seen) {
+    let noun = list.topic.noun();
+    let mut lines = Vec::new();
+    if state.environment.name.is_empty() || list.table.total() > 0 {
+        lines = common(state, &list.table, noun, seen);
+    } else if let Some(problem) = &list.problem {
+        lines.push((problem.text.clone(), Role::Error));
+        lines.extend(problem.advice.lines().map(|line| (line.to_owned(), Role::Text)));
+        let key = state.keymap.key_text(state.scope(), Action::Refresh);
+        lines.push((format!("{key} tries again at once."), Role::Muted));
+    } else if list.fetched.is_none() {
+        lines.push((format!("reading every {noun}"), Role::Muted));
+    } else {
+        match list.topic {
+            Topic::Targets => {
+                lines.push(("Nothing is scraped yet.".to_owned(), Role::Text));
+                let key = state.keymap.key_text(state.scope(), Action::AddTarget);
+                lines.push((
+                    format!("A host outside the cluster is added when it is ready; {key} adds one."),
+                    Role::Muted,
+                ));
+            }
+            Topic::Activity => {
+                lines.push(("Nothing was done for a while.".to_owned(), Role::Text));
+                lines.push(("The cluster forgets what was done after an hour.".to_owned(), Role::Muted));
+            }
+        }
+    }
+    let (symbol, role) = match &list.problem {
+        Some(problem) if problem.kind == ProblemKind::Forbidden => (pen.symbols().warning(), Role::Warning),
+        Some(_) => (pen.symbols().phase(Phase::Failed), Role::Down),
+        None if list.fetched.is_none() => (pen.symbols().health(&Health::Unknown), Role::Unknown),
+        None => (pen.symbols().health(&Health::Up), Role::Up),
+    };
+    lay_out(pen, area, &lines, Some((symbol, role)));
 }
 
 fn common(state: &State, table: &Table, noun: &str, seen: &mut Seen) -> Vec<(String, Role)> {
@@ -74,12 +113,18 @@ fn common(state: &State, table: &Table, noun: &str, seen: &mut Seen) -> Vec<(Str
 }
 
 fn say(pen: &mut Pen<'_>, area: Rect, lines: &[(String, Role)], state: &State) {
-    let inner = columns(area, 3, area.width.saturating_sub(6).max(1));
-    let mut y = (area.height / 5).max(u16::from(area.height > 4));
     // The same symbol as in the header: connecting, broken and empty are told apart at a glance.
     let health = state.store.health(BackEnd::Cluster);
-    if !state.environment.name.is_empty() && !lines.is_empty() {
-        pen.put(area, 1, y, pen.symbols().health(health), health_role(health));
+    let shown = !state.environment.name.is_empty();
+    let symbol = shown.then(|| (pen.symbols().health(health), health_role(health)));
+    lay_out(pen, area, lines, symbol);
+}
+
+fn lay_out(pen: &mut Pen<'_>, area: Rect, lines: &[(String, Role)], symbol: Option<(&str, Role)>) {
+    let inner = columns(area, 3, area.width.saturating_sub(6).max(1));
+    let mut y = (area.height / 5).max(u16::from(area.height > 4));
+    if let Some((symbol, role)) = symbol.filter(|_| !lines.is_empty()) {
+        pen.put(area, 1, y, symbol, role);
     }
     for (text, role) in lines {
         let piece = Piece { text: super::text::harmless(text).into_owned(), style: pen.style(*role) };

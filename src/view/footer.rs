@@ -9,7 +9,7 @@ use super::text::{cut_end, width};
 use super::words::spinner;
 use crate::app::screens::run::Pane;
 use crate::app::table::Table;
-use crate::app::{Level, Screen, Seen, State, permit, time};
+use crate::app::{Level, Screen, Seen, State, Topic, permit, time};
 use crate::config::{Action, Role};
 
 /// So many keys are shown; help has the others.
@@ -17,7 +17,7 @@ const KEYS: usize = 6;
 
 /// True when a line of details is wanted: where they do not stand beside the table.
 pub(crate) fn wants_details(state: &State) -> bool {
-    state.screen != Screen::Run && !state.details_beside()
+    matches!(state.screen, Screen::Hosts | Screen::Runs) && !state.details_beside()
 }
 
 /// Draws notice, details and keys.
@@ -157,6 +157,12 @@ fn counts_here(state: &State, action: Action) -> Option<bool> {
         };
         return fits.then_some(on);
     }
+    // On a table there must be something to take back.
+    if action == Action::Back
+        && state.table().is_some_and(|t: &Table| t.marks().is_empty() && t.filter.text().is_empty())
+    {
+        return None;
+    }
     match permit::unavailable(state, action) {
         None => Some(true),
         Some(_) if !on => Some(false),
@@ -215,6 +221,19 @@ fn candidates(state: &State) -> &'static [Action] {
             A::Sort,
             A::Palette,
         ],
+        Screen::List(topic) => match topic {
+            Topic::Targets => &[
+                A::AddTarget,
+                A::LabelTargets,
+                A::RemoveTargets,
+                A::Open,
+                A::Mark,
+                A::Filter,
+                A::Copy,
+                A::Back,
+            ],
+            Topic::Activity => &[A::Open, A::Copy, A::Filter, A::Sort, A::Back],
+        },
         Screen::Run => match state.run.as_ref().map(|r| r.focus) {
             Some(Pane::Log) => &[A::Filter, A::NextMatch, A::Follow, A::Stop, A::Open, A::Copy, A::Back],
             Some(Pane::Result) => &[

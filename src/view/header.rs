@@ -6,7 +6,7 @@ use super::layout::Layout;
 use super::pen::{Pen, columns};
 use super::text::{cut_end, width};
 use super::words::{health_role, phase_role, until};
-use crate::app::{BACK_ENDS, Screen, Seen, State, describe};
+use crate::app::{BACK_ENDS, Screen, Seen, State, Topic, describe};
 use crate::config::{Action, Role};
 use crate::domain::{Health, Phase};
 
@@ -98,8 +98,12 @@ fn reason(text: &str, next: Option<&str>, room: usize, ellipsis: &str) -> String
 }
 
 /// The screens with their keys: names where there is room, else that of this one.
-const TABS: [(Screen, &str, Action); 2] =
-    [(Screen::Hosts, "Hosts", Action::GoHosts), (Screen::Runs, "Runs", Action::GoRuns)];
+const TABS: [(Screen, &str, Action); 4] = [
+    (Screen::Hosts, "Hosts", Action::GoHosts),
+    (Screen::Runs, "Runs", Action::GoRuns),
+    (Screen::List(Topic::Targets), "Targets", Action::GoTargets),
+    (Screen::List(Topic::Activity), "Activity", Action::GoActivity),
+];
 
 fn tabs(pen: &mut Pen<'_>, area: Rect, state: &State) {
     if state.screen == Screen::Run {

@@ -56,7 +56,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, seen: &mut
         let Some(row) = hosts.rows().get(at) else { break };
         let Some(run) = state.store.head(&row.key) else { continue };
         let (selected, marked) = (hosts.cursor() == Some(&row.key), hosts.is_marked(&row.key));
-        let view = RowView { run, name: run.host.as_str(), selected, marked };
+        let (symbol, role) = (pen.symbols().phase(run.phase), phase_role(run.phase));
+        let view = RowView { symbol, role, name: run.host.as_str(), selected, marked };
         let line = rows(list, y, 1);
         for cell in &placed {
             if cell.column.name == "host" {

@@ -7,9 +7,11 @@ mod dialog;
 mod doc;
 mod empty;
 mod footer;
+mod form;
 mod header;
 mod hosts;
 mod layout;
+mod list;
 mod log;
 mod pen;
 mod run;
@@ -42,6 +44,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, theme: &Theme) -> Seen {
         Screen::Hosts => hosts::draw(&mut pen, &layout, state, &mut seen),
         Screen::Runs => runs::draw(&mut pen, &layout, state, &mut seen),
         Screen::Run => run::draw(&mut pen, &layout, state, &mut seen),
+        Screen::List(topic) => list::draw(&mut pen, &layout, state, topic, &mut seen),
     }
     footer::draw(&mut pen, &layout, state, &mut seen);
     dialog::draw(&mut pen, area, state, &mut seen);

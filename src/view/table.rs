@@ -5,12 +5,11 @@ use ratatui::layout::Rect;
 use super::header;
 use super::pen::{Pen, rows};
 use super::text::{Piece, cut_end, cut_middle, width};
-use super::words::{age, phase_role};
+use super::words::age;
 use crate::app::filter::Scratch;
 use crate::app::table::Table;
 use crate::app::{Seen, State};
 use crate::config::Role;
-use crate::domain::Run;
 
 /// The columns before the first: marker, symbol, mark.
 const GUTTER: u16 = 3;
@@ -100,8 +99,10 @@ pub(crate) fn cell(pen: &mut Pen<'_>, line: Rect, placed: &Placed, text: &str, r
 
 /// What one row is.
 pub(crate) struct RowView<'a> {
-    /// Its run.
-    pub(crate) run: &'a Run,
+    /// The symbol of its state.
+    pub(crate) symbol: &'static str,
+    /// The symbol's colour.
+    pub(crate) role: Role,
     /// Its name.
     pub(crate) name: &'a str,
     /// It is under the cursor.
@@ -123,7 +124,7 @@ pub(crate) fn name(
     if row.selected {
         pen.put(line, 0, 0, symbols.marker(), Role::Marker);
     }
-    pen.put(line, 1, 0, symbols.phase(row.run.phase), phase_role(row.run.phase));
+    pen.put(line, 1, 0, row.symbol, row.role);
     if row.marked {
         pen.put(line, 2, 0, symbols.mark(), Role::Mark);
     }
@@ -154,10 +155,16 @@ pub(crate) fn name(
     pen.put_pieces(line, placed.x, 0, &pieces);
 }
 
-/// The line above the table: counts, and what is filtered and how much it hides.
-pub(crate) fn summary(pen: &mut Pen<'_>, area: Rect, state: &State, table: &Table, seen: &mut Seen) {
+/// What is to be known of a table's rows: how old they are, how many are marked, what is filtered and how much that hides.
+pub(crate) fn filtered(
+    pen: &Pen<'_>,
+    table: &Table,
+    stale: Option<jiff::Timestamp>,
+    state: &State,
+    seen: &mut Seen,
+) -> Vec<(String, Role)> {
     let mut said: Vec<(String, Role)> = Vec::new();
-    if let Some(since) = state.store.stale_since() {
+    if let Some(since) = stale {
         said.push((format!("as of {} ago", age(since, state.now, seen)), Role::Warning));
     }
     if !table.marks().is_empty() {
@@ -171,6 +178,12 @@ pub(crate) fn summary(pen: &mut Pen<'_>, area: Rect, state: &State, table: &Tabl
     if table.hidden() > 0 {
         said.push((format!("{} hidden", table.hidden()), Role::Warning));
     }
+    said
+}
+
+/// The line above the table: counts, and what is filtered and how much it hides.
+pub(crate) fn summary(pen: &mut Pen<'_>, area: Rect, state: &State, table: &Table, seen: &mut Seen) {
+    let mut said = filtered(pen, table, state.store.stale_since(), state, seen);
     let total: usize = said.iter().map(|(t, _)| width(t) + 3).sum();
     let end = header::counts(pen, area, state, total);
     let room = area.width.saturating_sub(end + 2);

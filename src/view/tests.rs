@@ -2,12 +2,12 @@
 
 mod scene;
 
-use scene::{Scene, down, failed_run, many, site};
+use scene::{Scene, deeds, down, failed_run, many, site, targets};
 
 use crate::app::sample::{ago, now, uid};
-use crate::app::{Effect, Msg, RunsMsg};
+use crate::app::{Effect, Fresh, Msg, RunsMsg, Topic};
 use crate::config::{ColourDepth, SymbolSet, Theme};
-use crate::domain::{BackEnd, Health};
+use crate::domain::{BackEnd, Health, Problem, ProblemKind};
 
 const SIZES: [(u16, u16); 3] = [(40, 12), (80, 24), (160, 50)];
 
@@ -36,6 +36,52 @@ fn the_runs_at_three_sizes() {
         let mut scene = site(width, height);
         scene.press("2").rested();
         picture(&format!("runs_{width}x{height}"), &mut scene);
+    }
+}
+
+#[test]
+fn the_lists_at_three_sizes() {
+    for (width, height) in SIZES {
+        for (topic, mut scene) in
+            [(Topic::Targets, targets(width, height)), (Topic::Activity, deeds(width, height))]
+        {
+            picture(&format!("{topic:?}_{width}x{height}").to_lowercase(), &mut scene);
+        }
+    }
+}
+
+#[test]
+fn a_list_that_is_empty_broken_forbidden_or_on_its_way() {
+    let mut scene = site(80, 24);
+    picture("targets_loading_80x24", scene.press("3"));
+    let fresh = Fresh { note: "default/scrape-collectd".to_owned(), ..Fresh::default() };
+    scene.send(Msg::Listed { topic: Topic::Targets, result: Ok(fresh) });
+    picture("targets_empty_80x24", &mut scene);
+    for (kind, text, advice) in [
+        (
+            ProblemKind::Forbidden,
+            "forbidden: needs \"get\" on configmaps in namespace \"default\"",
+            "Ask for the Role hostwright-operator.",
+        ),
+        (ProblemKind::Unreachable, "the cluster does not answer: connection refused", ""),
+    ] {
+        let mut scene = site(80, 24);
+        scene.press("8");
+        let problem = Problem::new("activity", kind, text).advise(advice);
+        scene.send(Msg::Listed { topic: Topic::Activity, result: Err(problem) });
+        picture(&format!("activity_{kind:?}_80x24").to_lowercase(), &mut scene);
+    }
+}
+
+#[test]
+fn forms_at_two_sizes() {
+    for (width, height) in [(40, 12), (80, 24)] {
+        let mut scene = targets(width, height);
+        scene.press("a a . b tab x enter enter");
+        picture(&format!("form_target_{width}x{height}"), &mut scene);
+        let mut scene = site(width, height);
+        scene.press("a e tab");
+        picture(&format!("form_approve_{width}x{height}"), &mut scene);
     }
 }
 

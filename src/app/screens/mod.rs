@@ -1,9 +1,12 @@
 //! The screens: one struct each, with its cursor, filter, sort and marks.
 
 pub mod hosts;
+pub mod list;
 pub mod run;
 pub mod runs;
 pub mod tasks;
+
+use super::items::Topic;
 
 /// The screens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -15,4 +18,6 @@ pub enum Screen {
     Runs,
     /// Inside one run.
     Run,
+    /// The rows of one topic.
+    List(Topic),
 }

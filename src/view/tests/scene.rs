@@ -9,7 +9,10 @@ use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier};
 
 use crate::app::sample::{ago, environment, now, result, result_details, run, uid};
-use crate::app::{Answer, Effect, LogEvent, LogLine, Msg, RunsMsg, Seen, State, prepare, update};
+use crate::app::tests::lists;
+use crate::app::{
+    Answer, Effect, Fresh, Item, LogEvent, LogLine, Msg, RunsMsg, Seen, State, Topic, prepare, update,
+};
 use crate::config::{Keymap, Theme};
 use crate::domain::results::{FileDiff, Playbook, PlaybookStatus, ResultStatus, RunResults};
 use crate::domain::{
@@ -211,6 +214,34 @@ pub(crate) fn runs() -> Vec<Run> {
 }
 
 /// The console with those runs and all back ends up.
+/// The targets, one of them of unknown form.
+pub(crate) fn targets(width: u16, height: u16) -> Scene {
+    let mut scene = site(width, height);
+    let names = ["web-8.lan.example.org", "nas-1.lan.example.org", "gw-1.lan.example.org"];
+    let mut items: Vec<Item> =
+        names.iter().map(|name| lists::target(&format!("{name}:9103"), name)).collect();
+    items.push(lists::unknown("{\"targets\": \"gw-2:9103\"}"));
+    items.push(lists::target("[2001:db8::1]:9103", "gw-3.lan.example.org"));
+    let fresh = Fresh { items, note: "default/scrape-collectd".to_owned(), warning: false };
+    scene.press("3").send(Msg::Listed { topic: Topic::Targets, result: Ok(fresh) });
+    scene.press("j space");
+    scene
+}
+
+/// What was done.
+pub(crate) fn deeds(width: u16, height: u16) -> Scene {
+    let mut scene = site(width, height);
+    let items = vec![
+        lists::activity("1", "ann", "approve", "run provision-web-8-lan-example-org-bcxt5rud2l-1", 0),
+        lists::activity("2", "server", "deliver", "run provision-web-8-lan-example-org-bcxt5rud2l-1", 3),
+        lists::activity("3", "ben@example.org", "remove targets", "targets default/scrape-collectd", 50),
+    ];
+    let note = "since 13:02: the cluster forgets after an hour".to_owned();
+    let fresh = Fresh { items, note, warning: false };
+    scene.press("8").send(Msg::Listed { topic: Topic::Activity, result: Ok(fresh) });
+    scene
+}
+
 pub(crate) fn site(width: u16, height: u16) -> Scene {
     let mut scene = Scene::new(width, height);
     for back_end in [BackEnd::Cluster, BackEnd::Queue, BackEnd::Ara] {

@@ -1,0 +1,194 @@
+//! Forms: what is to be done, field by field, checked before it goes out.
+
+use std::collections::BTreeMap;
+
+use super::dialog::Subject;
+use super::edit::LineEdit;
+use super::effect::Change;
+use super::state::State;
+use crate::domain::Parameters;
+use crate::domain::target::{self, LabelChange, NewTarget};
+
+/// What a form is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Purpose {
+    /// Approve these runs with other parameters than the usual ones.
+    Approve(Vec<Subject>),
+    /// Add a target.
+    AddTarget,
+    /// Change the labels of these targets.
+    LabelTargets(Vec<String>),
+}
+
+/// One field.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FormField {
+    /// What it is called.
+    pub name: &'static str,
+    /// What was typed.
+    pub input: LineEdit,
+    /// What it wants.
+    pub hint: &'static str,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+}
+
+/// A form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Form {
+    /// What is asked.
+    pub title: String,
+    /// What is to be known first.
+    pub warnings: Vec<String>,
+    /// The fields.
+    pub fields: Vec<FormField>,
+    /// The field with the focus; one past the last: the answer that does it; two past: the way out.
+    pub focus: usize,
+    /// The word on the answer that does it.
+    pub label: &'static str,
+    /// What it is for.
+    pub purpose: Purpose,
+}
+
+/// What a form asks for, once it is right.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Wanted {
+    /// A change of something that is listed.
+    Change(Change),
+    /// Approve these runs so.
+    Approve(Vec<Subject>, Parameters),
+}
+
+/// A mistake: the number of the field, and what is wrong.
+type Mistake = (usize, String);
+
+impl Form {
+    fn new(
+        title: String,
+        label: &'static str,
+        purpose: Purpose,
+        fields: Vec<(&'static str, String, &'static str)>,
+    ) -> Self {
+        let field = |(name, text, hint): (_, String, _)| FormField {
+            name,
+            input: LineEdit::new(&text),
+            hint,
+            problem: None,
+        };
+        let fields = fields.into_iter().map(field).collect();
+        Self { title, warnings: Vec::new(), fields, focus: 0, label, purpose }
+    }
+
+    /// A target to add.
+    #[must_use]
+    pub fn add_target() -> Self {
+        let fields = vec![
+            ("target", String::new(), "host, or host:port"),
+            ("labels", String::new(), "name=value, with blanks between; host is set by itself"),
+        ];
+        Self::new("Add a target".to_owned(), "add", Purpose::AddTarget, fields)
+    }
+
+    /// Other labels for targets; those of a single one are there to be changed.
+    #[must_use]
+    pub fn label_targets(addresses: Vec<String>, labels: &[String]) -> Self {
+        let title = match addresses.as_slice() {
+            [one] => format!("Labels of {one}"),
+            several => format!("Labels of {} targets", several.len()),
+        };
+        let hint = "name=value sets one, name- takes one away";
+        let fields = vec![("labels", labels.join(" "), hint)];
+        Self::new(title, "set", Purpose::LabelTargets(addresses), fields)
+    }
+
+    /// Everything that an approval fixes.
+    #[must_use]
+    pub fn approve(title: String, subjects: Vec<Subject>, usual: &Parameters) -> Self {
+        let fields = vec![
+            ("playbook", usual.playbook.clone(), "a path inside the policy"),
+            ("branch", usual.branch.clone().unwrap_or_default(), "empty: the environment's"),
+            ("groups", usual.groups.join(" "), "the inventory groups, with blanks between"),
+            ("tags", usual.tags.join(" "), "only tasks with these; empty: all"),
+            (
+                "limit",
+                usual.limit.clone().unwrap_or_default(),
+                "an Ansible limit inside the run; empty: none",
+            ),
+            ("variables", String::new(), "name=value, with blanks between; quote what has blanks"),
+        ];
+        Self::new(title, "approve", Purpose::Approve(subjects), fields)
+    }
+
+    /// What the form asks for.
+    ///
+    /// # Errors
+    /// The first field that cannot be used, and why.
+    pub fn read(&self, state: &State) -> Result<Wanted, Mistake> {
+        match &self.purpose {
+            Purpose::AddTarget => {
+                let port = state.environment.target_port;
+                let address = target::address(self.text(0).trim(), port).map_err(|e| (0, e.to_string()))?;
+                let labels = self.words(1)?.iter().map(|word| target::label(word)).collect::<Result<_, _>>();
+                let labels = labels.map_err(|e| (1, e.to_string()))?;
+                Ok(Wanted::Change(Change::AddTarget(NewTarget::given(address, labels))))
+            }
+            Purpose::LabelTargets(addresses) => {
+                let words = self.words(0)?;
+                let changes = words.iter().map(|word| target::label_change(word));
+                let changes: LabelChange =
+                    changes.collect::<Result<_, _>>().map_err(|e| (0, e.to_string()))?;
+                if changes.is_empty() {
+                    return Err((0, "write at least one label".to_owned()));
+                }
+                Ok(Wanted::Change(Change::LabelTargets(addresses.clone(), changes)))
+            }
+            Purpose::Approve(subjects) => Ok(Wanted::Approve(subjects.clone(), self.parameters()?)),
+        }
+    }
+
+    fn parameters(&self) -> Result<Parameters, Mistake> {
+        let some = |at: usize| Some(self.text(at).trim().to_owned()).filter(|text| !text.is_empty());
+        let mut variables = BTreeMap::new();
+        for word in self.words(5)? {
+            let Some((name, value)) = word.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+                return Err((5, format!("{word}: write name=value")));
+            };
+            // As on the command line: what reads as JSON is that, everything else a text.
+            let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+            variables.insert(name.to_owned(), value);
+        }
+        let parameters = Parameters {
+            playbook: some(0).ok_or((0, "a playbook is needed".to_owned()))?,
+            branch: some(1),
+            groups: self.words(2)?,
+            tags: self.words(3)?,
+            limit: some(4),
+            variables,
+            check: false,
+        };
+        parameters.check_playbook().map_err(|e| (0, e))?;
+        let wrong = |at: usize, part: Parameters| part.check().map_err(|e| (at, e));
+        wrong(1, Parameters { branch: parameters.branch.clone(), ..Parameters::default() })?;
+        wrong(2, Parameters { groups: parameters.groups.clone(), ..Parameters::default() })?;
+        wrong(4, Parameters { limit: parameters.limit.clone(), ..Parameters::default() })?;
+        wrong(5, Parameters { variables: parameters.variables.clone(), ..Parameters::default() })?;
+        Ok(parameters)
+    }
+
+    /// Text was pasted.
+    pub fn paste(&mut self, text: &str) {
+        if let Some(field) = self.fields.get_mut(self.focus) {
+            field.input.insert(text);
+            field.problem = None;
+        }
+    }
+
+    fn text(&self, at: usize) -> &str {
+        self.fields.get(at).map_or("", |field| field.input.text())
+    }
+
+    /// The words of a field, quoted as in a shell.
+    fn words(&self, at: usize) -> Result<Vec<String>, Mistake> {
+        shell_words::split(self.text(at)).map_err(|_| (at, "a quote is not closed".to_owned()))
+    }
+}

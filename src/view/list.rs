@@ -1,0 +1,127 @@
+//! The screens that list one topic: targets, the activity.
+
+use ratatui::layout::Rect;
+
+use super::empty;
+use super::layout::Layout;
+use super::pen::{Pen, columns, rows};
+use super::table::{self, Column, Placed, RowView};
+use super::text::{cut_end, width};
+use super::words::age;
+use crate::app::screens::list::ListScreen;
+use crate::app::{Item, Seen, State, Topic};
+use crate::config::Role;
+use crate::domain::activity::Ending;
+
+const fn column(name: &'static str, min: u16, max: u16, leaves: u8) -> Column {
+    Column { name, min, max, leaves, right: false }
+}
+
+const TARGETS: &[Column] = &[
+    column("target", 26, 48, 0),
+    column("host", 20, 40, 3),
+    column("run", 18, 57, 4),
+    column("labels", 20, 80, 2),
+];
+
+const ACTIVITY: &[Column] = &[
+    Column { name: "when", min: 5, max: 5, leaves: 0, right: true },
+    column("who", 12, 24, 3),
+    column("action", 14, 16, 1),
+    column("on", 24, 64, 0),
+    column("what", 10, 80, 4),
+];
+
+fn table_of(topic: Topic) -> &'static [Column] {
+    match topic {
+        Topic::Targets => TARGETS,
+        Topic::Activity => ACTIVITY,
+    }
+}
+
+/// Draws the screen.
+pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, topic: Topic, seen: &mut Seen) {
+    let Some(list) = state.list(topic) else { return };
+    summary(pen, layout.summary, state, list, seen);
+    let area = columns(layout.body, 0, layout.body.width.saturating_sub(1));
+    let (heading, body) = table::split(area);
+    let (placed, range) = (table::place(table_of(topic), area.width), window(body, list, seen));
+    if list.table.rows().is_empty() {
+        empty::list(pen, area, state, list, seen);
+        return;
+    }
+    let sorted = topic.columns().get(list.table.column).copied().unwrap_or_default();
+    table::headings(pen, heading, &placed, sorted, list.table.descending);
+    let mut scratch = None;
+    for (y, at) in (0..).zip(range) {
+        let Some(row) = list.table.rows().get(at) else { break };
+        let Some(item) = list.item(&row.key) else { continue };
+        let (selected, marked) = (list.table.cursor() == Some(&row.key), list.table.is_marked(&row.key));
+        let (symbol, role) = state_of(pen, item);
+        let view = RowView { symbol, role, name: crate::app::filter::Record::name(item), selected, marked };
+        let line = rows(body, y, 1);
+        for cell in &placed {
+            // The column that rows are found by carries the cursor.
+            if matches!(cell.column.name, "target" | "on") {
+                table::name(pen, line, cell, &view, &list.table, &mut scratch);
+            } else {
+                let (text, role) = cell_of(item, cell, state, seen);
+                table::cell(pen, line, cell, &text, role);
+            }
+        }
+    }
+}
+
+/// A row's symbol and its colour.
+fn state_of(pen: &Pen<'_>, item: &Item) -> (&'static str, Role) {
+    use crate::domain::Phase;
+    match item {
+        Item::Target(target) if target.unknown.is_some() => (pen.symbols().warning(), Role::Warning),
+        Item::Activity(activity) if activity.outcome == Ending::Failed => {
+            (pen.symbols().phase(Phase::Failed), Role::Failed)
+        }
+        Item::Target(_) | Item::Activity(_) => (" ", Role::Text),
+    }
+}
+
+fn cell_of(item: &Item, cell: &Placed, state: &State, seen: &mut Seen) -> (String, Role) {
+    match (item, cell.column.name) {
+        (Item::Target(t), "host") => (t.host.clone().unwrap_or_default(), Role::Text),
+        (Item::Target(t), "run") => {
+            (t.run.clone().unwrap_or_default(), if t.guessed { Role::Muted } else { Role::Text })
+        }
+        (Item::Target(t), _) => match &t.unknown {
+            Some(unknown) => (unknown.reason.to_owned(), Role::Warning),
+            None => (item.labels().join(" "), Role::Muted),
+        },
+        (Item::Activity(a), "when") => (age(a.at, state.now, seen), Role::Muted),
+        (Item::Activity(a), "who") => (a.who.clone(), Role::Text),
+        (Item::Activity(a), "action") => (a.action.clone(), Role::Text),
+        (Item::Activity(a), _) => {
+            (a.text.clone(), if a.outcome == Ending::Failed { Role::Error } else { Role::Muted })
+        }
+    }
+}
+
+/// The line above: what is to be known of all rows, what is filtered, how old they are.
+fn summary(pen: &mut Pen<'_>, area: Rect, state: &State, list: &ListScreen, seen: &mut Seen) {
+    let (note, warning) = &list.note;
+    let role = if *warning { Role::Warning } else { Role::Muted };
+    let said = table::filtered(pen, &list.table, list.stale_since(), state, seen);
+    let total: usize = said.iter().map(|(text, _)| width(text) + 3).sum();
+    let room = usize::from(area.width).saturating_sub(total + 4);
+    let note = cut_end(&super::text::harmless(note), room, pen.symbols().ellipsis());
+    pen.put(area, 3, 0, &note, role);
+    let mut x = area.width.saturating_sub(u16::try_from(total).unwrap_or(u16::MAX)) + 2;
+    for (text, role) in said {
+        x += pen.put(area, x, 0, &text, role) + 3;
+    }
+}
+
+fn window(area: Rect, list: &ListScreen, seen: &mut Seen) -> std::ops::Range<usize> {
+    let page = usize::from(area.height);
+    let top = list.table.window(page);
+    (seen.list.top, seen.list.page) = (top, page);
+    seen.subject = list.table.cursor().map(str::to_owned);
+    top..(top + page).min(list.table.rows().len())
+}
