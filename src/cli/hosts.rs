@@ -195,6 +195,7 @@ fn ago(now: Timestamp, then: Timestamp) -> String {
 
 async fn show(context: &Context<'_>, host: &HostName) -> Result<(), Failure> {
     let details = ops::runs::of_host(&context.kube, host).await?;
+    let details = ops::runs::explain(&context.kube, details).await;
     context.output.print(&details, table_of)?;
     Ok(())
 }

@@ -66,6 +66,7 @@ pub(super) async fn run(context: &Context<'_>, command: Command) -> Result<(), F
         Command::List { host } => list(context, host).await,
         Command::Show { run } => {
             let details = ops::runs::find(&context.kube, &run).await?;
+            let details = ops::runs::explain(&context.kube, details).await;
             context.output.print(&details, hosts::table_of)?;
             Ok(())
         }

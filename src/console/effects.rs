@@ -327,7 +327,7 @@ async fn open(outside: &Outside, run: &RunRef) -> Done {
     let kube = outside.kube().await?;
     let details = kube.run(&run.name).await.map_err(|error| error.problem(&run.name))?;
     if details.run.uid == run.uid {
-        Ok(Answer::Run(Box::new(details)))
+        Ok(Answer::Run(Box::new(ops::runs::explain(&kube, details).await)))
     } else {
         let text = format!("run {} is gone: another one has its name", run.name);
         Err(Problem::new(&run.name, ProblemKind::NotFound, text))

@@ -45,6 +45,8 @@ pub const DECIDED_AT: &str = "hostwright.dev/decided-at";
 pub const PARAMETERS: &str = "hostwright.dev/parameters";
 /// Annotation: when the broker confirmed the message; also set where no message is needed.
 pub const DELIVERED: &str = "hostwright.dev/delivered";
+/// Annotation: why the message of an approved run is not with the broker yet, in a sentence; it goes with the delivery.
+pub const DELIVERY_PROBLEM: &str = "hostwright.dev/delivery-problem";
 /// Annotation: the outcome, as JSON.
 pub const OUTCOME: &str = "hostwright.dev/outcome";
 /// Annotation: how the newest attempt ended that another may mend, as JSON. For people only: it ends nothing.
@@ -124,6 +126,14 @@ impl JobRecord<'_> {
             Phase::Queued if outcome.is_some() => Phase::Running,
             phase => phase,
         };
+        // What the cluster says of a Job comes first. A pod that runs waits for the message too.
+        let undelivered = matches!(phase, Phase::Queued | Phase::Running | Phase::Stopping)
+            && outcome.is_none()
+            && self.text(DELIVERED).is_none();
+        let reason = match self.text(DELIVERY_PROBLEM) {
+            Some(problem) if undelivered && self.reason.is_empty() => problem.to_owned(),
+            _ => self.reason.clone(),
+        };
         let groups = parameters.as_ref().map_or(&announcement.groups, |p| &p.groups).clone();
         let branch =
             parameters.as_ref().and_then(|p| p.branch.clone()).or_else(|| announcement.branch.clone());
@@ -135,7 +145,7 @@ impl JobRecord<'_> {
             kind: self.kind(),
             number: self.text(NUMBER).and_then(|n| n.parse().ok()).unwrap_or(0),
             phase,
-            reason: self.reason.clone(),
+            reason,
             created: self.created,
             seen: self.time(SEEN)?.unwrap_or(self.created),
             started: self.started,
@@ -248,22 +258,29 @@ mod tests {
         let own =
             |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let (annotations, labels): (BTreeMap<_, _>, BTreeMap<_, _>) = (own(annotations), own(labels));
+        record(&annotations, &labels, JobState { suspend: true, ..JobState::default() }).read()
+    }
+
+    fn record<'a>(
+        annotations: &'a BTreeMap<String, String>,
+        labels: &'a BTreeMap<String, String>,
+        state: JobState,
+    ) -> JobRecord<'a> {
         JobRecord {
             uid: "u",
             name: "provision-x-1",
             resource_version: "7",
             created: Timestamp::UNIX_EPOCH,
-            labels: &labels,
-            annotations: &annotations,
+            labels,
+            annotations,
             finalizers: &[],
-            state: JobState { suspend: true, ..JobState::default() },
+            state,
             reason: String::new(),
             started: None,
             finished: None,
             deleting: false,
             failed_pods: 0,
         }
-        .read()
     }
 
     #[test]
@@ -274,6 +291,24 @@ mod tests {
         assert_eq!(details.run.phase, Phase::Pending);
         assert_eq!((details.run.number, details.run.groups.as_slice()), (3, ["web".to_owned()].as_slice()));
         assert!(!details.run.undelivered());
+    }
+
+    #[test]
+    fn a_queued_run_says_why_it_is_not_delivered() {
+        let json = announcement().to_json();
+        let reason = |delivered: Option<&str>, suspend: bool| {
+            let mut annotations = BTreeMap::from(
+                [(HOST, "web-1.example.org"), (ANNOUNCEMENT, &json), (DELIVERY_PROBLEM, "no broker")]
+                    .map(|(k, v)| (k.to_owned(), v.to_owned())),
+            );
+            annotations.extend(delivered.map(|at| (DELIVERED.to_owned(), at.to_owned())));
+            let labels = BTreeMap::new();
+            let state = JobState { suspend, ..JobState::default() };
+            record(&annotations, &labels, state).read().unwrap().run.reason
+        };
+        assert_eq!(reason(None, false), "no broker");
+        assert_eq!(reason(Some("2026-01-01T00:00:00Z"), false), "");
+        assert_eq!(reason(None, true), "");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::decide::current;
 use crate::backend::amqp::Broker;
 use crate::backend::kube::{Kube, KubeErrorKind};
 use crate::config::Permit;
+use crate::domain::text::plain;
 use crate::domain::{Message, Run};
 
 /// Publishes an approved run's message and marks the run delivered. Without a broker there is nothing to publish: the details
@@ -38,6 +39,26 @@ pub async fn deliver(
     match kube.set_delivered(permit, &details.run, Timestamp::now()).await {
         Err(error) if error.kind != KubeErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
+    }
+}
+
+/// The longest note: what a broker says of itself may be longer.
+const LONGEST: usize = 400;
+
+/// Writes on an approved run why its message is not with the broker, for whoever wonders why it stays queued. Whether that is
+/// written already is told by the run, which must be as the watch last told it.
+///
+/// # Errors
+/// When the API server does not answer or refuses.
+pub async fn note_problem(kube: &Kube, permit: &Permit, run: &Run, problem: &str) -> Result<bool, OpError> {
+    let problem: String = plain(problem).chars().take(LONGEST).collect();
+    if !run.undelivered() || run.reason == problem {
+        return Ok(false);
+    }
+    match kube.set_delivery_problem(permit, run, &problem).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind == KubeErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

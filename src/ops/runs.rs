@@ -4,7 +4,7 @@ use futures_util::StreamExt;
 
 use super::OpError;
 use crate::backend::kube::{Kube, KubeErrorKind, RunsEvent};
-use crate::domain::{HostName, Kind, Run, RunDetails, newest_by_host};
+use crate::domain::{HostName, Kind, Phase, Run, RunDetails, newest_by_host};
 
 /// The newest provision run of each host, sorted by name.
 ///
@@ -49,6 +49,26 @@ pub async fn find(kube: &Kube, name: &str) -> Result<RunDetails, OpError> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Adds why a run stays queued, where the Job itself does not say: what its newest pod waits for, or the newest warning among its
+/// Events. A quota or a missing account shows only there.
+pub async fn explain(kube: &Kube, mut details: RunDetails) -> RunDetails {
+    let run = &mut details.run;
+    if run.phase != Phase::Queued || !run.reason.is_empty() || run.deleting {
+        return details;
+    }
+    let asked = match kube.pods(&run.uid).await.map(|pods| pods.into_iter().next_back()) {
+        Ok(Some(pod)) => Ok(Some(pod.reason)),
+        Ok(None) => kube.newest_warning(&run.uid).await,
+        Err(error) => Err(error),
+    };
+    match asked {
+        Ok(reason) => run.reason = reason.unwrap_or_default(),
+        // Who may see runs need not see their Events: the run is told without.
+        Err(error) => tracing::debug!(run = run.name, %error, "why it is queued is not known"),
+    }
+    details
 }
 
 /// Follows a run until nothing more happens to it, telling each state on the way.

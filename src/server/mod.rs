@@ -5,6 +5,7 @@
 mod access;
 mod hook;
 mod listen;
+mod notes;
 mod reconcile;
 mod room;
 

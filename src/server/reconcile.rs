@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
+use super::notes::Notes;
 use crate::backend::kube::{Holder, KubeErrorKind, RunsEvent};
 use crate::domain::{Health, Mark, Phase, Run};
 use crate::ops::{self, OpError};
@@ -236,6 +237,7 @@ async fn work(
     let mut full = tokio::time::interval(context.settings.repair_interval);
     full.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut resting: HashMap<String, Instant> = HashMap::new();
+    let notes = Notes::default();
     loop {
         let mut pass = Pass::Changes;
         tokio::select! {
@@ -251,6 +253,7 @@ async fn work(
             resting.clear();
         }
         resting.retain(|_, since| since.elapsed() < REST);
+        notes.forget_old();
         let due: Vec<Run> = lock(runs)
             .values()
             .filter(|run| !resting.contains_key(&run.uid) && needs_work(context, run))
@@ -261,7 +264,7 @@ async fn work(
             tracing::warn!(waiting, "the broker is down: deliveries wait");
         }
         let failed = tokio::select! {
-            failed = serve_all(context, due) => failed,
+            failed = serve_all(context, due, &notes) => failed,
             () = shutdown.cancelled() => return,
         };
         resting.extend(failed.into_iter().map(|uid| (uid, Instant::now())));
@@ -310,10 +313,10 @@ fn by_rule(context: &Context, run: &Run) -> bool {
 }
 
 /// Serves several runs at once; returns those that failed.
-async fn serve_all(context: &Context, due: Vec<Run>) -> Vec<String> {
+async fn serve_all(context: &Context, due: Vec<Run>, notes: &Notes) -> Vec<String> {
     futures_util::stream::iter(due)
         .map(|run| async move {
-            let failed = serve_one(context, &run).await.err()?;
+            let failed = serve_one(context, &run, notes).await.err()?;
             tracing::warn!(run = run.name, error = %failed, "tried again later");
             Some(run.uid)
         })
@@ -323,7 +326,7 @@ async fn serve_all(context: &Context, due: Vec<Run>) -> Vec<String> {
         .await
 }
 
-async fn serve_one(context: &Context, run: &Run) -> Result<(), OpError> {
+async fn serve_one(context: &Context, run: &Run, notes: &Notes) -> Result<(), OpError> {
     let Context { kube, permit, environment, template, broker, .. } = context;
     if by_rule(context, run) {
         let changes = ops::decide::Changes::default();
@@ -333,12 +336,16 @@ async fn serve_one(context: &Context, run: &Run) -> Result<(), OpError> {
         }
     }
     ops::marks::answer(kube, permit, environment, template, run).await?;
-    if broker_is_down(context) {
+    if let Some(problem) = broker_problem(context) {
         // It tries by itself to come back, and then everything is looked at again.
+        notes.write(context, run, &problem).await;
         return Ok(());
     }
-    if run.undelivered() {
-        ops::deliver::deliver(kube, permit, broker.as_ref(), run).await?;
+    if run.undelivered()
+        && let Err(error) = ops::deliver::deliver(kube, permit, broker.as_ref(), run).await
+    {
+        notes.write(context, run, &error.to_string()).await;
+        return Err(error);
     }
     if run.queue && run.is_over() {
         ops::deliver::clean_up(kube, permit, broker.as_ref(), run).await?;
@@ -347,7 +354,15 @@ async fn serve_one(context: &Context, run: &Run) -> Result<(), OpError> {
 }
 
 fn broker_is_down(context: &Context) -> bool {
-    context.broker.as_ref().is_some_and(|broker| matches!(*broker.health().borrow(), Health::Down { .. }))
+    broker_problem(context).is_some()
+}
+
+/// Why the broker is down, when it is.
+fn broker_problem(context: &Context) -> Option<String> {
+    match &*context.broker.as_ref()?.health().borrow() {
+        Health::Down { problem, .. } => Some(problem.text.clone()),
+        _ => None,
+    }
 }
 
 async fn prune(context: &Context, runs: &Runs) {

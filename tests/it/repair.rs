@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hostwright::backend::amqp::Broker;
 use hostwright::config::{Amqp, Secret};
-use hostwright::domain::{Message, Phase, RunDetails};
+use hostwright::domain::{Phase, RunDetails};
 use hostwright::ops::{self, decide};
 use hostwright::play::runner;
 use hostwright::play::services::rabbitmq::RabbitMq;
@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::proxy::Proxy;
 use crate::stage::{self, HOST, Stage};
 use crate::support;
 
@@ -27,6 +28,8 @@ struct Bench {
     stage: Stage,
     broker: RabbitMq,
     _broker_folder: TempDir,
+    /// Where the server listens; all its settings else are the defaults.
+    listen: String,
     server: Option<Child>,
     pods: CancellationToken,
 }
@@ -57,8 +60,9 @@ impl Bench {
             exchange: "hostwright".into(),
             dead_letter: "hostwright.dead".into(),
         });
-        let bench =
-            Self { stage, broker, _broker_folder: folder, server: None, pods: CancellationToken::new() };
+        let listen = format!("127.0.0.1:{}", free_port());
+        let pods = CancellationToken::new();
+        let bench = Self { stage, broker, _broker_folder: folder, listen, server: None, pods };
         bench.write_config();
         bench
     }
@@ -72,7 +76,7 @@ impl Bench {
         let job = self.stage.dir.path().join("job.yaml");
         std::fs::write(&job, include_str!("../../assets/play/job.yaml")).unwrap();
         let config = json!({
-            "server": {"listen": format!("127.0.0.1:{}", free_port()), "repair_interval": "2s"},
+            "server": {"listen": self.listen},
             "job": {"template": job, "image": "hostwright:test", "grace": "5s"},
             "provision": {
                 "ansible_playbook": settings.provision.ansible_playbook,
@@ -91,7 +95,8 @@ impl Bench {
         std::fs::write(self.config(), toml::to_string(&config).unwrap()).unwrap();
     }
 
-    fn start_server(&mut self) {
+    /// Starts the server and waits until it answers.
+    async fn start_server(&mut self) {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
@@ -109,6 +114,28 @@ impl Bench {
             .spawn()
             .unwrap();
         self.server = Some(server);
+        let url = format!("http://{}/readyz", self.listen);
+        let ready = async || http().get(&url).send().await.is_ok_and(|answer| answer.status().is_success());
+        let started = Instant::now();
+        while !ready().await {
+            assert!(started.elapsed() < PATIENCE, "the server is not ready");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// The cluster through a proxy for everybody but this test.
+    async fn through_proxy(&mut self) -> Proxy {
+        let direct = self.stage.settings.environment.kubernetes.kubeconfig.clone().unwrap();
+        let server = self.stage.kube.server().trim_end_matches('/').to_owned();
+        let port = server.rsplit_once(':').unwrap().1.parse().unwrap();
+        let proxy = Proxy::start(port).await;
+        let text = std::fs::read_to_string(&direct).unwrap();
+        let through = self.stage.dir.path().join("through-proxy");
+        std::fs::write(&through, text.replace(&server, &format!("http://127.0.0.1:{}", proxy.port())))
+            .unwrap();
+        self.stage.settings.environment.kubernetes.kubeconfig = Some(through);
+        self.write_config();
+        proxy
     }
 
     /// As `kill -9`.
@@ -139,20 +166,26 @@ impl Bench {
         tokio::spawn(runner::run(self.stage.kube.client(), options, self.pods.clone()));
     }
 
-    /// A host that called and was approved; the server need not run for that.
+    /// The host calls, once.
+    async fn called(&self) {
+        let body = json!({"hostname": HOST, "address": "127.0.0.1"});
+        let answer =
+            http().post(format!("http://{}/host/online", self.listen)).json(&body).send().await.unwrap();
+        assert_eq!(answer.status(), 202, "{:?}", answer.text().await);
+    }
+
+    fn command(&self, args: &[&str]) -> std::process::Output {
+        let mut command = Command::new(support::exe());
+        command.args(["-e", "test", "--config"]).arg(self.config()).args(args).stdin(Stdio::null());
+        command.env_remove("HOSTWRIGHT_CONFIG").output().unwrap()
+    }
+
+    /// The host calls, and an operator approves it.
     async fn approved(&self) -> RunDetails {
-        let kube = &self.stage.kube;
-        let permit = self.stage.settings.permit().unwrap();
-        let template = hostwright::backend::kube::JobTemplate::parse(
-            include_str!("../../assets/play/job.yaml"),
-            &self.stage.settings.job,
-        )
-        .unwrap();
-        let announcement = stage::announcement(&json!({}));
-        let announced = ops::announce::announce(kube, &permit, &template, &announcement, true).await.unwrap();
-        let environment = &self.stage.settings.environment;
-        let seen = decide::Seen::from(&announced.run);
-        decide::approve(kube, &permit, environment, &seen, &decide::Changes::default(), "ann").await.unwrap()
+        self.called().await;
+        let output = self.command(&["hosts", "approve", HOST]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        ops::runs::of_host(&self.stage.kube, &HOST.parse().unwrap()).await.unwrap()
     }
 
     async fn until(&self, what: &str, condition: impl AsyncFn(&RunDetails) -> bool) -> RunDetails {
@@ -193,6 +226,11 @@ impl Bench {
     }
 }
 
+fn http() -> reqwest::Client {
+    rustls::crypto::ring::default_provider().install_default().ok();
+    reqwest::Client::new()
+}
+
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -200,17 +238,25 @@ fn free_port() -> u16 {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_dead_broker_left_is_delivered_once_it_is_back() {
     let mut bench = Bench::new(false).await;
-    bench.start_server();
-    bench.start_pods();
     bench.broker.stop().await;
+    bench.start_server().await;
+    bench.start_pods();
     let run = bench.approved().await;
-    assert!(run.run.delivered.is_none());
-    // The server has tried, and said so.
-    let log = bench.stage.dir.path().join("server.log");
-    bench.until("a try", async |_| std::fs::read_to_string(&log).unwrap().contains("deliveries wait")).await;
+    assert!(run.run.undelivered());
+    // Whoever wonders why it stays queued is told.
+    let run = bench.until("the reason", async |run| !run.run.reason.is_empty()).await;
+    let port = bench.broker.port().to_string();
+    assert!(run.run.reason.contains(&port), "{}", run.run.reason);
+    let shown = bench.command(&["runs", "show", HOST, "-o", "json"]);
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(shown["reason"], run.run.reason);
+
     bench.broker.start_again().await.unwrap();
+    let back = Instant::now();
+    let run = bench.until("delivery", async |run| run.run.delivered.is_some()).await;
+    assert!(back.elapsed() < Duration::from_secs(60), "{:?}", back.elapsed());
+    assert!(!run.run.reason.contains(&port), "{}", run.run.reason);
     let run = bench.until_ready().await;
-    assert!(run.run.delivered.is_some());
     assert_eq!(bench.applied(), 1);
     bench.queue_goes(&run).await;
 }
@@ -220,14 +266,14 @@ async fn a_server_killed_between_approval_and_publishing_loses_nothing() {
     let mut bench = Bench::new(false).await;
     bench.start_pods();
     bench.broker.stop().await;
-    bench.start_server();
+    bench.start_server().await;
     let run = bench.approved().await;
     let log = bench.stage.dir.path().join("server.log");
     bench.until("a try", async |_| std::fs::read_to_string(&log).unwrap().contains("deliveries wait")).await;
     bench.kill_server();
     bench.broker.start_again().await.unwrap();
     assert!(bench.stage.again(&run).await.run.delivered.is_none());
-    bench.start_server();
+    bench.start_server().await;
     bench.until_ready().await;
     assert_eq!(bench.applied(), 1);
 }
@@ -235,16 +281,29 @@ async fn a_server_killed_between_approval_and_publishing_loses_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_killed_between_publishing_and_marking_provisions_nothing_twice() {
     let mut bench = Bench::new(false).await;
-    let run = bench.approved().await;
-    // What the killed one had done: the message is with the broker, the run says nothing of it.
-    let parameters = run.parameters.clone().unwrap();
-    let message =
-        Message::new(run.run.uid.clone(), run.run.name.clone(), run.announcement.clone(), parameters);
-    bench.queues().publish(&bench.stage.settings.permit().unwrap(), &message).await.unwrap();
-    bench.start_server();
+    let proxy = bench.through_proxy().await;
+    bench.start_server().await;
+    // The server's mark does not get through.
+    let marks = proxy.stop_at(b"hostwright.dev/delivered");
+    bench.called().await;
+    let kube = &bench.stage.kube;
+    let run = ops::runs::of_host(kube, &HOST.parse().unwrap()).await.unwrap().run;
+    let (permit, environment) = (bench.stage.settings.permit().unwrap(), &bench.stage.settings.environment);
+    let changes = decide::Changes::default();
+    decide::approve(kube, &permit, environment, &(&run).into(), &changes, "ann").await.unwrap();
+    tokio::time::timeout(PATIENCE, marks).await.expect("the server marks nothing");
+    let waiting = bench.queues().queue_state(&run.uid).await.unwrap().expect("no queue");
+    assert_eq!(waiting.messages, 1, "it was published");
+    bench.kill_server();
+    // What was held back is lost with the server.
+    proxy.cut();
+    proxy.go_on();
+    let run = bench.until("undelivered", async |run| run.run.undelivered()).await;
+
+    bench.start_server().await;
     bench.until("marked", async |run| run.run.delivered.is_some()).await;
     bench.start_pods();
-    let run = bench.until_ready().await;
+    bench.until_ready().await;
     bench.queue_goes(&run).await;
     assert_eq!(bench.applied(), 1);
     assert_eq!(bench.stage.kube.pods(&run.run.uid).await.unwrap().len(), 1);
@@ -253,7 +312,7 @@ async fn a_server_killed_between_publishing_and_marking_provisions_nothing_twice
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_provision_gives_its_message_back_and_the_next_pod_finishes() {
     let mut bench = Bench::new(true).await;
-    bench.start_server();
+    bench.start_server().await;
     bench.start_pods();
     let run = bench.approved().await;
     bench.until("the playbook runs", async |_| bench.applied() == 1).await;

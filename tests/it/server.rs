@@ -743,6 +743,43 @@ async fn in_a_crowd_the_health_pages_still_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_queued_run_without_a_pod_says_what_the_cluster_says() {
+    use k8s_openapi::api::core::v1::Event;
+    let cluster = Cluster::new().await;
+    let server = Server::start(&cluster).await;
+    server.post(&host(HOST)).await.run(202);
+    let run = cluster.approve(HOST).await.run;
+    let events: ::kube::Api<Event> = ::kube::Api::namespaced(cluster.kube.client(), "hostwright");
+    let tell = async |name: &str, uid: &str, kind: &str, at: &str, message: &str| {
+        let event = json!({
+            "metadata": {"name": name, "namespace": "hostwright"},
+            "involvedObject": {"apiVersion": "batch/v1", "kind": "Job", "namespace": "hostwright", "name": run.name, "uid": uid},
+            "type": kind, "reason": "FailedCreate", "message": message, "firstTimestamp": at, "lastTimestamp": at,
+        });
+        events.create(&Default::default(), &serde_json::from_value(event).unwrap()).await.unwrap();
+    };
+    let quota = "Error creating: pods \"provision-x\" is forbidden: exceeded quota: small";
+    tell("old", &run.uid, "Warning", "2026-01-01T00:00:00Z", "no account").await;
+    tell("new", &run.uid, "Warning", "2026-01-01T00:00:02Z", quota).await;
+    tell("fine", &run.uid, "Normal", "2026-01-01T00:00:03Z", "all is well").await;
+    tell("other", "another-uid", "Warning", "2026-01-01T00:00:04Z", "not ours").await;
+
+    let config = cluster.dir.path().join("config.toml");
+    let text = json!({"environments": {"test": {
+        "kubernetes": {"kubeconfig": cluster.settings.environment.kubernetes.kubeconfig},
+        "policy": {"source": "/policy"},
+    }}});
+    std::fs::write(&config, toml::to_string(&text).unwrap()).unwrap();
+    for noun in ["runs", "hosts"] {
+        let mut show = std::process::Command::new(support::exe());
+        show.arg("--config").arg(&config).args(["-e", "test", noun, "show", HOST, "-o", "json"]);
+        let output = show.output().unwrap();
+        let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(shown["reason"], format!("FailedCreate: {quota}"), "{output:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_empty_token_file_is_no_token() {
     let mut cluster = Cluster::new().await;
     let file = cluster.dir.path().join("token");

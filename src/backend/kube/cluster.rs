@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ::kube::api::{DeleteParams, ObjectMeta, PostParams};
+use ::kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent, Secret};
 
 use super::{Kube, KubeError, KubeErrorKind, limited};
 use crate::config::Permit;
@@ -124,5 +124,27 @@ impl Kube {
                 .await?;
         let user = review.status.and_then(|s| s.user_info).and_then(|u| u.username);
         Ok(user.unwrap_or_else(|| "unknown".to_owned()))
+    }
+
+    /// The newest warning among a run's Events: what the cluster says of a Job that gets no pod (a quota, a missing account).
+    ///
+    /// # Errors
+    /// When the API server does not answer or refuses.
+    pub async fn newest_warning(&self, run_uid: &str) -> Result<Option<String>, KubeError> {
+        let api: ::kube::Api<CoreEvent> = ::kube::Api::namespaced(self.client.clone(), &self.namespace);
+        let fields = format!("involvedObject.uid={run_uid},type=Warning");
+        let list = limited("read the run's Events", api.list(&ListParams::default().fields(&fields))).await?;
+        let at = |event: &CoreEvent| {
+            let series = event.series.as_ref().and_then(|s| s.last_observed_time.as_ref()).map(|t| t.0);
+            series
+                .or_else(|| event.last_timestamp.as_ref().map(|t| t.0))
+                .or_else(|| event.event_time.as_ref().map(|t| t.0))
+                .or_else(|| event.metadata.creation_timestamp.as_ref().map(|t| t.0))
+        };
+        let newest = list.items.into_iter().max_by_key(at);
+        Ok(newest.map(|event| {
+            let parts = [event.reason, event.message].into_iter().flatten().filter(|text| !text.is_empty());
+            parts.collect::<Vec<_>>().join(": ")
+        }))
     }
 }

@@ -213,8 +213,23 @@ impl Kube {
     /// When the run is gone or the API server does not answer.
     pub async fn set_delivered(&self, _: &Permit, run: &Run, at: Timestamp) -> Result<RunDetails, KubeError> {
         let mut patch = job::delivered_patch(at);
-        job::merge(&mut patch, json!({"metadata": {"uid": run.uid}}));
+        let clean = json!({"metadata": {"uid": run.uid, "annotations": {record::DELIVERY_PROBLEM: null}}});
+        job::merge(&mut patch, clean);
         self.patch_run(&run.name, &patch, format!("mark run {} delivered", run.name)).await
+    }
+
+    /// Notes why the run's message is not with the broker yet.
+    ///
+    /// # Errors
+    /// When the run is gone or the API server does not answer.
+    pub async fn set_delivery_problem(
+        &self,
+        _: &Permit,
+        run: &Run,
+        problem: &str,
+    ) -> Result<RunDetails, KubeError> {
+        let patch = json!({"metadata": {"uid": run.uid, "annotations": {record::DELIVERY_PROBLEM: problem}}});
+        self.patch_run(&run.name, &patch, format!("note on run {} why it is not delivered", run.name)).await
     }
 
     /// Writes how the run ended, and which playbooks ARA recorded. The UID is compared: a name can come back.
