@@ -9,10 +9,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use futures_util::future::join_all;
-use hostwright::backend::kube::{JobTemplate, Kube};
+use hostwright::backend::kube::{JobTemplate, Kube, RunsEvent};
 use hostwright::config::{Amqp, Approval, Permit, Secret, Settings};
-use hostwright::domain::{HostName, Kind, Phase, Run, RunDetails, Verdict};
+use hostwright::domain::{HostName, Kind, Phase, RawAnnouncement, Run, RunDetails, Verdict};
 use hostwright::ops::decide::{self, Seen};
 use hostwright::ops::marks::{self, Wish};
 use hostwright::ops::{self, OpError};
@@ -777,6 +778,92 @@ async fn a_queued_run_without_a_pod_says_what_the_cluster_says() {
         let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(shown["reason"], format!("FailedCreate: {quota}"), "{output:?}");
     }
+}
+
+/// A hundred and twenty runs behind a proxy, in an API that looks back on few changes.
+async fn many_runs_and_little_history() -> (TempDir, Kube, Kube, crate::proxy::Proxy, CancellationToken) {
+    let dir = support::temp();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut options = Options::new(dir.path().join("logs"), CA, "https://[2001:db8::1]:6443");
+    options.history = 8;
+    let shutdown = CancellationToken::new();
+    tokio::spawn(Api::open(options).unwrap().run(listener, shutdown.clone()));
+    let proxy = crate::proxy::Proxy::start(port).await;
+    let connect = async |port: u16| {
+        let kubeconfig = dir.path().join(format!("kubeconfig-{port}"));
+        let text = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "t",
+            "clusters": [{"name": "t", "cluster": {"server": format!("http://127.0.0.1:{port}")}}],
+            "contexts": [{"name": "t", "context": {"cluster": "t", "user": "t", "namespace": "hostwright"}}],
+            "users": [{"name": "t", "user": {}}],
+        });
+        std::fs::write(&kubeconfig, text.to_string()).unwrap();
+        let none = Path::new("/nonexistent");
+        let settings = stage::settings_of(&kubeconfig, none, none, none, none);
+        (Kube::connect(&settings.environment.kubernetes).await.unwrap(), settings)
+    };
+    let (direct, settings) = connect(port).await;
+    let (behind, _) = connect(proxy.port()).await;
+    let template = JobTemplate::parse(include_str!("../../assets/play/job.yaml"), &settings.job).unwrap();
+    for n in 0..120 {
+        let raw = RawAnnouncement { hostname: format!("web-{n}.example.org"), ..RawAnnouncement::default() };
+        let announcement = raw.check().unwrap();
+        let permit = settings.permit().unwrap();
+        ops::announce::announce(&direct, &permit, &template, &announcement, false).await.unwrap();
+    }
+    (dir, direct, behind, proxy, shutdown)
+}
+
+/// More changes than the history holds.
+async fn changes(kube: &Kube) {
+    let maps: ::kube::Api<k8s_openapi::api::core::v1::ConfigMap> =
+        ::kube::Api::namespaced(kube.client(), "hostwright");
+    for n in 0..10 {
+        let map = json!({"metadata": {"generateName": "change-"}, "data": {"n": n.to_string()}});
+        maps.create(&Default::default(), &serde_json::from_value(map).unwrap()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_whose_moment_is_forgotten_between_two_pages_begins_anew() {
+    let (_dir, direct, behind, proxy, _shutdown) = many_runs_and_little_history().await;
+    let second_page = proxy.stop_at(b"continue=");
+    let listing = tokio::spawn(async move { behind.runs(None).await });
+    tokio::time::timeout(PATIENCE, second_page).await.unwrap();
+    changes(&direct).await;
+    proxy.go_on();
+    let runs = listing.await.unwrap().unwrap();
+    let names: std::collections::BTreeSet<_> = runs.iter().map(|run| &run.name).collect();
+    assert_eq!((runs.len(), names.len()), (120, 120), "all of them, each once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_whose_list_is_forgotten_between_two_pages_begins_anew() {
+    let (_dir, direct, behind, proxy, _shutdown) = many_runs_and_little_history().await;
+    let second_page = proxy.stop_at(b"continue=");
+    let mut events = std::pin::pin!(behind.watch_runs());
+    let watching = async {
+        let (mut seen, mut failed) = (std::collections::BTreeSet::new(), 0);
+        while let Some(event) = events.next().await {
+            match event {
+                RunsEvent::Reset => seen.clear(),
+                RunsEvent::Changed(runs) => seen.extend(runs.into_iter().map(|run| run.name)),
+                RunsEvent::Failed(..) => failed += 1,
+                RunsEvent::Listed => break,
+                RunsEvent::Removed(uid) => panic!("{uid}"),
+            }
+        }
+        (seen.len(), failed)
+    };
+    let meddling = async {
+        second_page.await;
+        changes(&direct).await;
+        proxy.go_on();
+    };
+    let (found, ()) =
+        tokio::time::timeout(PATIENCE, async { tokio::join!(watching, meddling) }).await.unwrap();
+    assert_eq!(found, (120, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,6 +15,8 @@ use crate::domain::{
 };
 
 const PAGE: u32 = 100;
+/// How often a list is begun anew whose moment left the API server's history between two pages. That history reaches back minutes.
+const RESTARTS: usize = 3;
 
 impl Kube {
     pub(super) fn jobs(&self) -> Api<Job> {
@@ -56,10 +58,20 @@ impl Kube {
         if let Some(host) = host {
             selector.push_str(&format!(",{}={}", record::HOST_HASH, host.hash()));
         }
-        let mut page = ListParams::default().labels(&selector).limit(PAGE);
+        let first = ListParams::default().labels(&selector).limit(PAGE);
+        let mut page = first.clone();
         let mut runs = Vec::new();
+        let mut restarts = 0;
         loop {
-            let list = limited("list runs", self.jobs().list(&page)).await?;
+            let list = match limited("list runs", self.jobs().list(&page)).await {
+                Err(error) if error.kind == KubeErrorKind::Expired && restarts < RESTARTS => {
+                    restarts += 1;
+                    runs.clear();
+                    page = first.clone();
+                    continue;
+                }
+                other => other?,
+            };
             for item in &list.items {
                 match job::read(item) {
                     // A hash is not a name: two hosts may share ten characters of one.
