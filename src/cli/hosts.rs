@@ -140,7 +140,7 @@ pub(super) async fn run(context: &Context<'_>, command: Command) -> Result<(), F
         Command::Announce(args) => announce(context.settings, context.output, args).await,
         Command::Approve(args) => approve(context, args).await,
         Command::Reject { hosts } => {
-            let (permit, by) = (context.permit()?, operator(context).await);
+            let (permit, by) = (context.permit()?, context.operator().await?);
             let reject = async |host: &HostName| {
                 let details = ops::runs::of_host(&context.kube, host).await?;
                 ops::decide::reject(&context.kube, &permit, &Seen::from(&details.run), &by)
@@ -152,10 +152,6 @@ pub(super) async fn run(context: &Context<'_>, command: Command) -> Result<(), F
         Command::Retry { hosts, wait } => mark(context, hosts, Wish::Retry, wait).await,
         Command::Check { hosts, wait } => mark(context, hosts, Wish::Check, wait).await,
     }
-}
-
-async fn operator(context: &Context<'_>) -> String {
-    ops::operator(&context.kube, &context.settings.environment).await
 }
 
 async fn list(context: &Context<'_>, phase: Option<String>) -> Result<(), Failure> {
@@ -330,7 +326,7 @@ async fn approve(context: &Context<'_>, args: Approve) -> Result<(), Failure> {
         limit: args.limit,
         variables: variables(&args.variables)?,
     };
-    let by = operator(context).await;
+    let by = context.operator().await?;
     let approve = async |host: &HostName| {
         let details = ops::runs::of_host(&context.kube, host).await?;
         let mut seen = Seen::from(&details.run);
@@ -361,7 +357,7 @@ fn variables(pairs: &[String]) -> Result<BTreeMap<String, Value>, Failure> {
 
 async fn mark(context: &Context<'_>, hosts: Vec<HostName>, wish: Wish, wait: bool) -> Result<(), Failure> {
     let permit = context.permit()?;
-    let by = operator(context).await;
+    let by = context.operator().await?;
     let mark = async |host: &HostName| {
         let kube = &context.kube;
         let details = ops::runs::of_host(kube, host).await?;

@@ -101,8 +101,8 @@ impl Context<'_> {
     }
 
     /// The name that what is done is signed with.
-    async fn operator(&self) -> String {
-        crate::ops::operator(&self.kube, &self.settings.environment).await
+    async fn operator(&self) -> Result<String, Failure> {
+        Ok(crate::ops::operator(&self.kube, &self.settings.environment).await?)
     }
 }
 

@@ -11,7 +11,7 @@ use super::{Context, Failure, hosts};
 use crate::backend::ara::Ara;
 use crate::domain::results::{ResultStatus, RunResults};
 use crate::domain::text::{duration, plain_log, short_span};
-use crate::domain::{Counts, HostName, Run};
+use crate::domain::{Counts, HostName, Phase, Problem, Run, RunDetails};
 use crate::ops::logs::LogEvent;
 use crate::ops::{self, OpError};
 
@@ -184,23 +184,48 @@ async fn results(context: &Context<'_>, name: &str, failed: bool) -> Result<(), 
     Ok(())
 }
 
+/// What came of one of several runs.
+#[derive(Serialize)]
+struct Stopped {
+    run: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<HostName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: Option<Phase>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Problem>,
+}
+
 async fn stop(context: &Context<'_>, names: &[String]) -> Result<(), Failure> {
     let permit = context.permit()?;
-    let by = ops::operator(&context.kube, &context.settings.environment).await;
+    let by = context.operator().await?;
+    let mut rows = Vec::new();
     let mut code = None;
     for name in names {
         let stopped = async {
             let run = ops::runs::find(&context.kube, name).await?.run;
             ops::decide::stop(&context.kube, &permit, &run.name, &run.uid, &by).await
         };
-        match stopped.await {
-            Ok(details) => super::say(&format!("{}: {}", details.run.name, details.run.phase))?,
-            Err(error) => {
-                let failure = Failure::from(error);
-                super::fail(&failure.text);
-                code = code.or(Some(failure.code));
+        rows.push(match stopped.await {
+            Ok(RunDetails { run, .. }) => {
+                Stopped { run: run.name, host: Some(run.host), phase: Some(run.phase), error: None }
             }
-        }
+            Err(error) => {
+                let problem = error.problem(name);
+                super::fail(&problem.to_string());
+                code = code.or(Some(Failure::from(problem.clone()).code));
+                Stopped { run: name.clone(), host: None, phase: None, error: Some(problem) }
+            }
+        });
     }
+    context.output.print(&rows, |rows| {
+        let mut table = Table::new(&["RUN", "HOST", "PHASE"]);
+        for row in rows.iter().filter(|row| row.error.is_none()) {
+            let host = row.host.as_ref().map(ToString::to_string).unwrap_or_default();
+            let phase = row.phase.map(|phase| phase.to_string()).unwrap_or_default();
+            table.row([row.run.clone(), host, phase]);
+        }
+        table
+    })?;
     code.map_or(Ok(()), |code| Err(Failure::said(code)))
 }

@@ -1,6 +1,7 @@
 //! `targets list|add|remove|label`.
 
 use clap::Subcommand;
+use serde::Serialize;
 
 use super::output::Table;
 use super::{Context, Failure};
@@ -50,20 +51,24 @@ pub(super) async fn run(context: &Context<'_>, command: Command) -> Result<(), F
                 labels.map_err(|e| Failure::usage(e.to_string()))?;
             let new = targets.iter().map(|text| Ok(NewTarget::given(pair(text)?, labels.clone())));
             let new: Vec<NewTarget> = new.collect::<Result<_, Failure>>()?;
-            let (permit, by) = (context.permit()?, context.operator().await);
-            said(&ops::targets::add(kube, &permit, settings, &new, &by).await?, "added")
+            let (permit, by) = (context.permit()?, context.operator().await?);
+            said(context, &ops::targets::add(kube, &permit, settings, &new, &by).await?, "added")
         }
         Command::Remove { targets } => {
             let addresses: Vec<_> = targets.iter().map(|t| pair(t)).collect::<Result<_, _>>()?;
-            let (permit, by) = (context.permit()?, context.operator().await);
-            said(&ops::targets::remove(kube, &permit, settings, &addresses, &by).await?, "removed")
+            let (permit, by) = (context.permit()?, context.operator().await?);
+            said(context, &ops::targets::remove(kube, &permit, settings, &addresses, &by).await?, "removed")
         }
         Command::Label { target, changes } => {
             let changes = changes.iter().map(|text| label_change(text)).collect::<Result<_, _>>();
             let changes = changes.map_err(|e| Failure::usage(e.to_string()))?;
             let addresses = [pair(&target)?];
-            let (permit, by) = (context.permit()?, context.operator().await);
-            said(&ops::targets::label(kube, &permit, settings, &addresses, &changes, &by).await?, "labelled")
+            let (permit, by) = (context.permit()?, context.operator().await?);
+            said(
+                context,
+                &ops::targets::label(kube, &permit, settings, &addresses, &changes, &by).await?,
+                "labelled",
+            )
         }
     }
 }
@@ -101,8 +106,21 @@ fn row(target: &Target) -> [String; 4] {
     ]
 }
 
-fn said(change: &Change, word: &str) -> Result<(), Failure> {
-    super::say(&format!("{} {word}", change.changed))?;
+/// A change, for programs.
+#[derive(Serialize)]
+struct Changed<'a> {
+    changed: usize,
+    absent: &'a [String],
+    size: usize,
+}
+
+fn said(context: &Context<'_>, change: &Change, word: &str) -> Result<(), Failure> {
+    let done = Changed { changed: change.changed, absent: &change.absent, size: change.size };
+    context.output.print(&done, |done| {
+        let mut table = Table::pairs();
+        table.row([format!("{} {word}", done.changed)]);
+        table
+    })?;
     warn_if_full(change.size);
     if change.absent.is_empty() {
         return Ok(());

@@ -259,7 +259,7 @@ async fn approve(outside: &Outside, run: RunRef, digest: String, changes: &Chang
     let host = run.host.to_string();
     let permit = outside.permit(&host)?;
     let kube = outside.kube().await?;
-    let by = outside.operator(&kube).await;
+    let by = outside.operator(&kube, &host).await?;
     let environment = &outside.settings.environment;
     decide::approve(&kube, &permit, environment, &seen(run, digest), changes, &by)
         .await
@@ -271,7 +271,7 @@ async fn reject(outside: &Outside, run: RunRef, digest: String) -> Done {
     let host = run.host.to_string();
     let permit = outside.permit(&host)?;
     let kube = outside.kube().await?;
-    let by = outside.operator(&kube).await;
+    let by = outside.operator(&kube, &host).await?;
     decide::reject(&kube, &permit, &seen(run, digest), &by)
         .await
         .map(|_| Answer::Done(format!("rejected {host}")))
@@ -282,7 +282,7 @@ async fn mark(outside: &Outside, run: RunRef, digest: String, wish: Wish) -> Don
     let host = run.host.to_string();
     let permit = outside.permit(&host)?;
     let kube = outside.kube().await?;
-    let by = outside.operator(&kube).await;
+    let by = outside.operator(&kube, &host).await?;
     let done = match wish {
         Wish::Check => format!("asked for a check of {host}"),
         Wish::Retry => format!("asked for another run of {host}"),
@@ -296,7 +296,7 @@ async fn mark(outside: &Outside, run: RunRef, digest: String, wish: Wish) -> Don
 async fn stop(outside: &Outside, run: &RunRef) -> Done {
     let permit = outside.permit(&run.name)?;
     let kube = outside.kube().await?;
-    let by = outside.operator(&kube).await;
+    let by = outside.operator(&kube, &run.name).await?;
     decide::stop(&kube, &permit, &run.name, &run.uid, &by)
         .await
         .map(|_| Answer::Done(format!("stopped {}", run.name)))

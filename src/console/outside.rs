@@ -137,7 +137,11 @@ impl Outside {
     /// Tells whom the cluster takes us for, once it can be asked.
     pub(crate) async fn tell_operator(self, tell: mpsc::Sender<Msg>) {
         let Some(kube) = self.kube_at_last().await else { return };
-        let name = self.operator(&kube).await;
+        let name = match self.operator(&kube, "cluster").await {
+            Ok(name) => name,
+            // What has to be signed says so itself when it comes to it.
+            Err(problem) => return tracing::warn!(%problem, "whom the cluster takes us for is not known"),
+        };
         // Nobody listens any more when the console ends.
         let _ = tell.send(Msg::Operator(name)).await;
     }
@@ -148,8 +152,8 @@ impl Outside {
     }
 
     /// The name that a decision is signed with.
-    pub(crate) async fn operator(&self, kube: &Kube) -> String {
-        ops::operator(kube, &self.settings.environment).await
+    pub(crate) async fn operator(&self, kube: &Kube, subject: &str) -> Result<String, Problem> {
+        ops::operator(kube, &self.settings.environment).await.map_err(|error| error.problem(subject))
     }
 }
 

@@ -55,17 +55,22 @@ async fn pause(longest: Duration) {
 
 /// The name that a decision is signed with: who the API server takes us for (its admission policy compares the two), and in
 /// the playground, where everybody is the same user to it, the name that this machine knows the operator by.
-pub async fn operator(kube: &Kube, environment: &Environment) -> String {
-    let local =
-        || std::env::var("USER").ok().filter(|u| !u.is_empty()).unwrap_or_else(|| "operator".to_owned());
+///
+/// # Errors
+/// When the API server does not say who we are: a name of this machine's would be one that anybody can choose.
+pub async fn operator(kube: &Kube, environment: &Environment) -> Result<String, OpError> {
     if environment.playground {
-        return local();
+        let local = std::env::var("USER").ok().filter(|user| !user.is_empty());
+        return Ok(local.unwrap_or_else(|| "operator".to_owned()));
     }
     match kube.whoami().await {
-        Ok(name) => name,
+        Ok(name) => Ok(name),
+        Err(error) if error.kind == KubeErrorKind::NotFound => Err(OpError::Missing(format!(
+            "cannot sign this with your name: the cluster of {} does not say who you are (SelfSubjectReview, Kubernetes 1.28 or newer)",
+            environment.name
+        ))),
         Err(error) => {
-            tracing::warn!(%error, "decisions are signed with the local user name");
-            local()
+            Err(error.while_doing("sign this with your name, which the cluster was asked for").into())
         }
     }
 }

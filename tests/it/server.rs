@@ -121,6 +121,18 @@ impl Cluster {
         marks::mark(&self.kube, &self.permit(), wish, &run.into(), "bob").await.unwrap();
     }
 
+    /// Runs a command of the real program on this cluster.
+    fn command(&self, args: &[&str]) -> std::process::Output {
+        let config = self.dir.path().join("config.toml");
+        let text = json!({"environments": {"test": {
+            "kubernetes": {"kubeconfig": self.settings.environment.kubernetes.kubeconfig},
+            "policy": {"source": "/policy"},
+        }}});
+        std::fs::write(&config, toml::to_string(&text).unwrap()).unwrap();
+        let mut command = std::process::Command::new(support::exe());
+        command.arg("--config").arg(&config).args(["-e", "test"]).args(args).output().unwrap()
+    }
+
     /// Waits for something to be so in the cluster.
     async fn until(&self, what: &str, condition: impl Fn(&[Run]) -> bool) -> Vec<Run> {
         let mut runs = Vec::new();
@@ -765,19 +777,61 @@ async fn a_queued_run_without_a_pod_says_what_the_cluster_says() {
     tell("fine", &run.uid, "Normal", "2026-01-01T00:00:03Z", "all is well").await;
     tell("other", "another-uid", "Warning", "2026-01-01T00:00:04Z", "not ours").await;
 
-    let config = cluster.dir.path().join("config.toml");
-    let text = json!({"environments": {"test": {
-        "kubernetes": {"kubeconfig": cluster.settings.environment.kubernetes.kubeconfig},
-        "policy": {"source": "/policy"},
-    }}});
-    std::fs::write(&config, toml::to_string(&text).unwrap()).unwrap();
     for noun in ["runs", "hosts"] {
-        let mut show = std::process::Command::new(support::exe());
-        show.arg("--config").arg(&config).args(["-e", "test", noun, "show", HOST, "-o", "json"]);
-        let output = show.output().unwrap();
+        let output = cluster.command(&[noun, "show", HOST, "-o", "json"]);
         let shown: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(shown["reason"], format!("FailedCreate: {quota}"), "{output:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_commands_did_is_told_in_the_form_that_was_asked_for() {
+    let cluster = Cluster::new().await;
+    let server = Server::start(&cluster).await;
+    let name = server.post(&host(HOST)).await.run(202);
+    cluster.approve(HOST).await;
+    let json = |args: &[&str], code: i32| -> Value {
+        let output = cluster.command(&[args, &["-o", "json"]].concat());
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let stopped = json(&["runs", "stop", HOST, "nobody.example.org"], 3);
+    assert_eq!(stopped[0], json!({"run": name, "host": HOST, "phase": "stopped"}));
+    assert_eq!(
+        (&stopped[1]["run"], &stopped[1]["error"]["kind"]),
+        (&json!("nobody.example.org"), &json!("not-found"))
+    );
+    let added = json(&["targets", "add", "web-1.example.org", "web-2.example.org"], 0);
+    assert_eq!((&added["changed"], &added["absent"]), (&json!(2), &json!([])));
+    assert!(added["size"].as_u64().unwrap() > 0);
+    let removed = json(&["targets", "remove", "web-1.example.org", "web-9.example.org"], 3);
+    assert_eq!((&removed["changed"], &removed["absent"]), (&json!(1), &json!(["web-9.example.org:9103"])));
+    let yaml = cluster.command(&["targets", "remove", "web-2.example.org", "-o", "yaml"]);
+    assert!(String::from_utf8_lossy(&yaml.stdout).contains("changed: 1"), "{yaml:?}");
+    let table = cluster.command(&["targets", "add", "web-2.example.org"]);
+    assert_eq!(String::from_utf8_lossy(&table.stdout), "1 added\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_signed_with_a_name_that_the_cluster_does_not_know() {
+    let cluster = Cluster::new().await;
+    let mut environment = cluster.settings.environment.clone();
+    let known = ops::operator(&cluster.kube, &environment).await.unwrap();
+    assert_eq!(known, cluster.kube.whoami().await.unwrap());
+    // An API server without SelfSubjectReview, as before Kubernetes 1.28.
+    let old = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let kubeconfig = cluster.dir.path().join("old");
+    let text = std::fs::read_to_string(environment.kubernetes.kubeconfig.as_ref().unwrap()).unwrap();
+    let address = old.local_addr().unwrap().to_string();
+    std::fs::write(&kubeconfig, text.replace(&cluster.address.to_string(), &address)).unwrap();
+    tokio::spawn(async { axum::serve(old, axum::Router::new()).await });
+    environment.kubernetes.kubeconfig = Some(kubeconfig);
+    let kube = Kube::connect(&environment.kubernetes).await.unwrap();
+    let error = ops::operator(&kube, &environment).await.unwrap_err().to_string();
+    assert!(error.contains("cannot sign") && error.contains("SelfSubjectReview"), "{error}");
+    // The playground has no users.
+    environment.playground = true;
+    assert!(!ops::operator(&kube, &environment).await.unwrap().is_empty());
 }
 
 /// A hundred and twenty runs behind a proxy, in an API that looks back on few changes.
