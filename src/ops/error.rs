@@ -65,6 +65,18 @@ pub enum OpError {
         /// When.
         at: Timestamp,
     },
+    /// Another run of the host has to end first.
+    #[error("cannot {deed} {host}: its run {run} is {phase}: wait for its end")]
+    Busy {
+        /// The deed.
+        deed: &'static str,
+        /// The host.
+        host: HostName,
+        /// The run that goes on.
+        run: String,
+        /// Where it stands.
+        phase: Phase,
+    },
     /// Others kept changing the same object.
     #[error("cannot {0}: others keep changing it: try again")]
     Contended(String),
@@ -99,7 +111,7 @@ impl OpError {
             Self::ReadOnly(_) => ProblemKind::Refused,
             Self::NotFound(_) => ProblemKind::NotFound,
             Self::Decided { .. } | Self::Changed(_) | Self::Contended(_) => ProblemKind::Conflict,
-            Self::Phase { .. } | Self::Asked { .. } => ProblemKind::Refused,
+            Self::Phase { .. } | Self::Asked { .. } | Self::Busy { .. } => ProblemKind::Refused,
             Self::Invalid(_) => ProblemKind::Invalid,
             Self::Targets { .. } | Self::Missing(_) => ProblemKind::Failed,
         };

@@ -98,6 +98,13 @@ pub async fn mark(
         if !seen.digest.is_empty() && run.digest != seen.digest {
             return Err(OpError::Changed(run.host.clone()));
         }
+        // One check of a host at a time: the second would only say the same, or see the first at work.
+        if wish == Wish::Check
+            && let Some(check) = kube.runs(Some(&run.host)).await?.into_iter().find(goes_on)
+        {
+            let (host, run, phase) = (check.host, check.name, check.phase);
+            return Err(OpError::Busy { deed: wish.word(), host, run, phase });
+        }
         let mark =
             Mark { by: by.to_owned(), at: Timestamp::now(), digest: seen.digest.clone(), answered: None };
         Ok(kube.mark_run(permit, run, wish.key(), &mark).await?)
@@ -109,6 +116,11 @@ pub async fn mark(
     };
     kube.tell(permit, &marked.run, reason, &note, by, Timestamp::now()).await;
     Ok(marked)
+}
+
+/// A check that has not ended.
+fn goes_on(run: &Run) -> bool {
+    run.kind == Kind::Check && !run.is_over()
 }
 
 /// Turns a run's waiting marks into new Jobs; what the server does on every change. Doing it twice makes one Job: the new run
@@ -180,7 +192,11 @@ impl Server<'_> {
                 return Ok(None);
             };
             let made = if mark.digest.is_empty() || mark.digest == details.run.digest {
-                Some(self.made_of(wish, &details, &mark).await?)
+                match self.made_of(wish, &details, &mark).await? {
+                    Some(made) => Some(made),
+                    // It is looked at again when the run that is in its way has changed.
+                    None => return Ok(None),
+                }
             } else {
                 // The host said something else after the operator looked: nobody asked for that.
                 tracing::warn!(run = run.name, "a mark was dropped: the announcement has changed since");
@@ -195,17 +211,21 @@ impl Server<'_> {
     }
 
     /// The run that answers a mark: the one that was made before this process was killed, the one that the host's own call
-    /// made meanwhile, or a new one.
-    async fn made_of(&self, wish: Wish, details: &RunDetails, mark: &Mark) -> Result<Run, OpError> {
+    /// made meanwhile, the check that somebody else asked for at the same time, or a new one. None when the mark has to wait for
+    /// another check of the host to end.
+    async fn made_of(&self, wish: Wish, details: &RunDetails, mark: &Mark) -> Result<Option<Run>, OpError> {
         let run = &details.run;
         let answers = answer_id(&run.uid, wish.key(), mark);
         let siblings = self.kube.runs(Some(&run.host)).await?;
         if let Some(made) = siblings.iter().find(|r| r.answers.as_ref() == Some(&answers)) {
-            return Ok(made.clone());
+            return Ok(Some(made.clone()));
         }
         let newer = |r: &&Run| r.kind == Kind::Provision && r.number > run.number && !r.is_over();
         if let Some(newer) = siblings.iter().find(newer).filter(|_| wish == Wish::Retry) {
-            return Ok(newer.clone());
+            return Ok(Some(newer.clone()));
+        }
+        if let Some(check) = siblings.iter().find(|r| goes_on(r)).filter(|_| wish == Wish::Check) {
+            return Ok((check.digest == run.digest).then(|| check.clone()));
         }
         let kind = wish.kind();
         let number = siblings.iter().filter(|r| r.kind == kind).map(|r| r.number).max().unwrap_or(0) + 1;
@@ -223,6 +243,6 @@ impl Server<'_> {
             answers: Some(answers),
             queue: self.environment.amqp.is_some(),
         };
-        Ok(self.kube.create_run(self.permit, self.template, &new).await?.run)
+        Ok(Some(self.kube.create_run(self.permit, self.template, &new).await?.run))
     }
 }

@@ -1153,6 +1153,54 @@ async fn a_mark_that_many_answer_at_once_is_one_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_host_has_one_check_at_a_time() {
+    let cluster = Cluster::new().await;
+    let server = Server::start(&cluster).await;
+    // Three runs of one host, the last with another announcement.
+    for groups in [["web"], ["web"], ["db"]] {
+        server.post(&json!({"hostname": HOST, "groups": groups})).await.run(202);
+        let run = cluster.approve(HOST).await.run;
+        decide::stop(&cluster.kube, &cluster.permit(), &run.name, &run.uid, "ann").await.unwrap();
+    }
+    server.stop().await;
+    let marked = cluster.runs().await;
+    for run in &marked {
+        cluster.mark(Wish::Check, run).await;
+    }
+    let server = Server::leading(&cluster).await;
+    let checks =
+        |runs: &[Run]| -> Vec<Run> { runs.iter().filter(|run| run.kind == Kind::Check).cloned().collect() };
+    let answers = |runs: &[Run]| -> Vec<Option<String>> {
+        let provisions = runs.iter().filter(|run| run.kind == Kind::Provision);
+        provisions.map(|run| run.check.as_ref().unwrap().answered.clone()).collect()
+    };
+    // Whichever came first: the two that ask for the same share a check, the other one waits.
+    let answered = |runs: &[Run]| answers(runs).iter().flatten().count();
+    let runs = cluster.until("a check", |runs| answered(runs) > 0).await;
+    let first = checks(&runs).remove(0);
+    let shared = first.digest == marked[0].digest;
+    let share = if shared { 2 } else { 1 };
+    let runs = cluster.until("the answers of the first check", |runs| answered(runs) == share).await;
+    assert_eq!(checks(&runs).len(), 1);
+    assert!(answers(&runs).iter().flatten().all(|name| *name == first.name));
+    assert_eq!(answers(&runs)[0].is_some(), shared);
+
+    // An operator who asks for another one is told which is in the way.
+    let answered_one =
+        runs.iter().find(|run| run.check.as_ref().is_some_and(|m| m.answered.is_some())).unwrap();
+    let (kube, permit) = (&cluster.kube, cluster.permit());
+    let refused = marks::mark(kube, &permit, Wish::Check, &answered_one.into(), "eve").await.unwrap_err();
+    assert!(matches!(&refused, OpError::Busy { run, .. } if *run == first.name), "{refused}");
+
+    // When it is over the next one comes.
+    decide::stop(kube, &permit, &first.name, &first.uid, "ann").await.unwrap();
+    let runs = cluster.until("all answers", |runs| answered(runs) == 3).await;
+    assert_eq!(checks(&runs).len(), 2, "{runs:#?}");
+    assert_eq!(checks(&runs).iter().filter(|check| !check.is_over()).count(), 1);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn old_runs_go_and_the_newest_stay() {
     let change = |s: &mut Settings| {
         s.server.keep_runs = 2;
