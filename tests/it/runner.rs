@@ -230,6 +230,15 @@ impl Cluster {
     }
 }
 
+/// Waits for something that nobody tells of: files.
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(tokio::time::Instant::now() < deadline, "{what} did not come");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Waits until an object of those watched is as wanted.
 async fn seen<K>(api: Api<K>, config: watcher::Config, wanted: impl Fn(&K) -> bool) -> K
 where
@@ -431,7 +440,7 @@ async fn a_suspended_job_ends_its_process_and_goes_on_when_resumed() {
     let script = r#"
         [ -e "$1" ] && exit 0
         trap 'echo asked > "$1"; exit 143' TERM
-        echo ready $$$$; while :; do sleep 0.1; done"#;
+        echo ready $$$$; while :; do sleep 1000 & wait; done"#;
     cluster.job("paused", script, policy(), json!({"args": [file.to_str().unwrap()]})).await;
     let pod = cluster.pod_is("paused", is_running).await;
     let pid = cluster.ready(&pod).await;
@@ -477,7 +486,7 @@ async fn a_deleted_job_leaves_neither_process_nor_pod_nor_files() {
     let runner = cluster.run();
     // It does not want to end and has much time; then it gets less.
     let stubborn = json!({"template": {"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 600, "containers": [
-        {"name": "main", "image": "none", "command": ["sh", "-c", "trap '' TERM; echo ready $$$$; while :; do sleep 0.1; done"]}]}}});
+        {"name": "main", "image": "none", "command": ["sh", "-c", "trap '' TERM; echo ready $$$$; while :; do sleep 1000; done"]}]}}});
     cluster.job("doomed", "", stubborn, json!({})).await;
     let pod = cluster.pod_is("doomed", is_running).await;
     let pid = cluster.ready(&pod).await;
@@ -563,14 +572,11 @@ async fn pods_orphaned_while_no_runner_was_there_are_ended() {
     cluster.no_pod("left").await;
     assert!(!lives(pid));
     // The pod's object goes before its files do.
-    for _ in 0..300 {
-        if !cluster.home(&pod).exists() && !cluster.log(&pod).parent().unwrap().exists() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    until("the end of its files", || {
+        !cluster.home(&pod).exists() && !cluster.log(&pod).parent().unwrap().exists()
+    })
+    .await;
     second.stop().await;
-    assert!(!cluster.home(&pod).exists() && !cluster.log(&pod).parent().unwrap().exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -578,7 +584,8 @@ async fn a_pod_that_is_set_free_goes_on_without_its_job() {
     let cluster = Cluster::start().await;
     let _runner = cluster.run();
     let file = cluster.file("go");
-    let script = r#"while ! [ -e "$1" ]; do sleep 0.05; done"#;
+    assert!(tokio::process::Command::new("mkfifo").arg(&file).status().await.unwrap().success());
+    let script = r#"read go < "$1""#;
     let job = cluster.job("freed", script, json!({}), json!({"args": [file.to_str().unwrap()]})).await;
     cluster.pod_is("freed", is_running).await;
     let orphan = DeleteParams {
@@ -589,7 +596,7 @@ async fn a_pod_that_is_set_free_goes_on_without_its_job() {
     cluster.gone("freed", &job).await;
     let free = |p: &Pod| p.metadata.finalizers.as_ref().is_none_or(Vec::is_empty) && is_running(p);
     cluster.pod_is("freed", free).await;
-    std::fs::write(file, "").unwrap();
+    tokio::fs::write(file, "go\n").await.unwrap();
     cluster.pod_is("freed", |p| phase(p) == "Succeeded").await;
 }
 
@@ -601,7 +608,7 @@ async fn a_runner_that_stops_ends_everything_and_the_next_one_goes_on() {
     let script = r#"
         [ -e "$1" ] && exit 0
         trap 'echo asked > "$1"; exit 143' TERM
-        echo ready $$$$; while :; do sleep 0.1; done"#;
+        echo ready $$$$; while :; do sleep 1000 & wait; done"#;
     let spec = json!({"backoffLimit": 0, "podFailurePolicy": policy()["podFailurePolicy"]});
     cluster.job("stopped", script, spec, json!({"args": [file.to_str().unwrap()]})).await;
     let pod = cluster.pod_is("stopped", is_running).await;
