@@ -6,6 +6,7 @@ pub mod hosts;
 mod output;
 pub mod runs;
 pub mod targets;
+pub mod tokens;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,9 @@ pub enum Noun {
     /// Scrape targets: list, add, remove, label
     #[command(subcommand)]
     Targets(targets::Command),
+    /// Bootstrap tokens: list, create, delete, join-command
+    #[command(subcommand)]
+    Tokens(tokens::Command),
 }
 
 /// How a command prints.
@@ -139,5 +143,6 @@ async fn go(noun: Noun, settings: &Settings, format: Format) -> Result<(), Failu
         Noun::Hosts(command) => hosts::run(&context, command).await,
         Noun::Runs(command) => runs::run(&context, command).await,
         Noun::Targets(command) => targets::run(&context, command).await,
+        Noun::Tokens(command) => tokens::run(&context, command).await,
     }
 }

@@ -34,3 +34,4 @@ pub use settings::{
 /// What stands for a secret on screen.
 const MASK: &str = "********";
 pub use theme::{AUTO, BUILT_IN, Colour, ColourDepth, Paint, Role, Style, SymbolSet, Theme, ThemeError};
+pub use values::parse_duration;

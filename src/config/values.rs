@@ -98,7 +98,9 @@ pub(super) fn duration(node: &Node, least: Duration) -> Result<Duration> {
     Ok(time)
 }
 
-fn parse_duration(text: &str) -> Option<Duration> {
+/// Reads `30s`, `5m`, `1h30m`, `250ms`, `2d`; nothing when it is no such time.
+#[must_use]
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text;
     let mut total = Duration::ZERO;
     while !rest.is_empty() {

@@ -68,7 +68,7 @@ pub(crate) async fn change(outside: &Outside, change: Change) -> Result<Answer, 
     let subject = change.doing();
     let permit = outside.permit(&subject)?;
     let kube = outside.kube().await?;
-    let by = outside.operator(&kube).await;
+    let by = outside.operator(&kube, &subject).await?;
     let settings = &outside.settings.environment.targets;
     let failed = |error: ops::OpError| error.problem(&settings.name);
     match change {

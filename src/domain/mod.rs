@@ -26,4 +26,6 @@ pub use pod::{LogLine, Pod};
 pub use problem::{BackEnd, Health, Problem, ProblemKind};
 pub use record::RecordError;
 pub use run::{JobState, Kind, Phase, Run, RunDetails, newest_by_host, run_name, run_prefix};
-pub use token::{BootstrapToken, TokenError};
+pub use token::{
+    BootstrapToken, NODE_GROUP, TOKEN_PREFIX, TOKEN_TYPE, Token, TokenError, TokenState, is_token_group,
+};

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
+use serde::Serialize;
+
 /// The alphabet of ids and secrets.
 const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 const ID: usize = 6;
@@ -41,7 +44,6 @@ impl BootstrapToken {
     /// When it is not of that form.
     pub fn parse(text: &str) -> Result<Self, TokenError> {
         let (id, secret) = text.split_once('.').ok_or(TokenError)?;
-        let legal = |part: &str, length| part.len() == length && part.bytes().all(|b| ALPHABET.contains(&b));
         if legal(id, ID) && legal(secret, SECRET) {
             Ok(Self { id: id.to_owned(), secret: secret.to_owned() })
         } else {
@@ -70,7 +72,7 @@ impl BootstrapToken {
     /// The name of its Secret in `kube-system`.
     #[must_use]
     pub fn secret_name(&self) -> String {
-        format!("bootstrap-token-{}", self.id)
+        format!("{TOKEN_PREFIX}{}", self.id)
     }
 }
 
@@ -84,6 +86,136 @@ impl fmt::Display for BootstrapToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.…", self.id)
     }
+}
+
+/// The type of a token's Secret.
+pub const TOKEN_TYPE: &str = "bootstrap.kubernetes.io/token";
+/// How the names of tokens' Secrets begin.
+pub const TOKEN_PREFIX: &str = "bootstrap-token-";
+/// The group of a token when nobody says otherwise: that of new nodes.
+pub const NODE_GROUP: &str = "system:bootstrappers:kubeadm:default-node-token";
+const GROUP_PREFIX: &str = "system:bootstrappers:";
+/// How the fields that say what a token is good for begin.
+const USAGE: &str = "usage-bootstrap-";
+
+/// A token as it lies in the cluster, without its secret part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Token {
+    /// Its id, from the Secret's name.
+    pub id: String,
+    /// The Secret's name.
+    pub name: String,
+    /// The Secret's UID: what a deletion is conditional on.
+    pub uid: String,
+    /// The groups that it gives besides `system:bootstrappers`.
+    pub groups: Vec<String>,
+    /// `authentication`, `signing`.
+    pub usages: Vec<String>,
+    /// What it is for.
+    pub description: String,
+    /// Until when it is good; none: for ever.
+    pub expires: Option<Timestamp>,
+    /// Why it is no token as the cluster knows them; empty for a good one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub malformed: Vec<&'static str>,
+}
+
+/// How a token stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenState {
+    /// Good for so many seconds.
+    Valid(i64),
+    /// Good for ever, which nobody should want.
+    Forever,
+    /// Not any more.
+    Expired,
+    /// Never was.
+    Malformed,
+}
+
+impl Token {
+    /// Reads a Secret: its name, UID and type, and its fields. The secret part is only looked at.
+    #[must_use]
+    pub fn read(name: &str, uid: &str, kind: &str, field: impl Fn(&str) -> Option<Vec<u8>>) -> Self {
+        let mut malformed = Vec::new();
+        let mut text = |key: &str, broken: &'static str| match field(key).map(String::from_utf8) {
+            None => None,
+            Some(Ok(text)) => Some(text),
+            Some(Err(_)) => {
+                malformed.push(broken);
+                None
+            }
+        };
+        let given = text("token-id", "its id is no text").unwrap_or_default();
+        let secret = text("token-secret", "its secret part is no text").unwrap_or_default();
+        let expiration = text("expiration", "its expiry is no text").unwrap_or_default();
+        let groups = text("auth-extra-groups", "its groups are no text").unwrap_or_default();
+        let description = text("description", "its description is no text").unwrap_or_default();
+        let usages = ["authentication", "signing"];
+        let on = |usage: &&str| field(&format!("{USAGE}{usage}")).as_deref() == Some(b"true");
+        let usages: Vec<String> = usages.into_iter().filter(on).map(str::to_owned).collect();
+        let groups: Vec<String> =
+            groups.split(',').map(str::trim).filter(|g| !g.is_empty()).map(str::to_owned).collect();
+        let id = name.strip_prefix(TOKEN_PREFIX);
+        let expires = expiration.parse::<Timestamp>();
+        let rules = [
+            (kind != TOKEN_TYPE, "its type is not bootstrap.kubernetes.io/token"),
+            (id.is_none(), "its name does not begin with bootstrap-token-"),
+            (!legal(&given, ID), "its id is not 6 lower-case letters and digits"),
+            (id.is_some_and(|id| id != given), "its name does not end with its id"),
+            (!legal(&secret, SECRET), "its secret part is not 16 lower-case letters and digits"),
+            (
+                !expiration.is_empty() && expires.is_err(),
+                "its expiry is no RFC 3339 time: the cluster takes it for expired",
+            ),
+            (!groups.iter().all(|g| is_token_group(g)), "one of its groups is none that a token may give"),
+        ];
+        malformed.extend(rules.into_iter().filter(|(wrong, _)| *wrong).map(|(_, why)| why));
+        Self {
+            id: id.unwrap_or(name).to_owned(),
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+            groups,
+            usages,
+            description,
+            expires: expires.ok(),
+            malformed,
+        }
+    }
+
+    /// A Secret that only looks like a token, as no more than its name is known.
+    #[must_use]
+    pub fn of_other_type(name: &str, uid: &str) -> Self {
+        Self {
+            malformed: vec!["its type is not bootstrap.kubernetes.io/token"],
+            ..Self::read(name, uid, TOKEN_TYPE, |_| None)
+        }
+    }
+
+    /// How it stands at a time.
+    #[must_use]
+    pub fn state(&self, now: Timestamp) -> TokenState {
+        match self.expires {
+            _ if !self.malformed.is_empty() => TokenState::Malformed,
+            None => TokenState::Forever,
+            Some(at) if at <= now => TokenState::Expired,
+            Some(at) => TokenState::Valid(at.duration_since(now).as_secs()),
+        }
+    }
+}
+
+/// Whether a token may give this group: `system:bootstrappers:` and more.
+#[must_use]
+pub fn is_token_group(group: &str) -> bool {
+    group.strip_prefix(GROUP_PREFIX).is_some_and(|rest| {
+        rest.len() <= 256
+            && rest.ends_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+            && rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b":-".contains(&b))
+    })
+}
+
+fn legal(part: &str, length: usize) -> bool {
+    part.len() == length && part.bytes().all(|b| ALPHABET.contains(&b))
 }
 
 #[cfg(test)]
@@ -109,5 +241,60 @@ mod tests {
         {
             assert_eq!(BootstrapToken::parse(text), Err(TokenError), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_hundred_thousand_are_all_of_the_form_and_no_two_alike() {
+        let mut seed = [7_u8; 64];
+        let mut ids = std::collections::HashSet::new();
+        for _ in 0..100_000 {
+            for half in seed.chunks_mut(32) {
+                half.copy_from_slice(&<sha2::Sha256 as sha2::Digest>::digest(&*half));
+                half[0] ^= 1;
+            }
+            let Some(token) = BootstrapToken::from_random(&seed) else { continue };
+            assert_eq!(BootstrapToken::parse(&token.reveal()).as_ref(), Ok(&token));
+            assert!(ids.insert(token.reveal()));
+        }
+        assert!(ids.len() > 99_000, "{}", ids.len());
+    }
+
+    #[test]
+    fn what_is_wrong_with_one_is_said() {
+        let good = [
+            ("token-id", "abcdef"),
+            ("token-secret", "0123456789abcdef"),
+            ("expiration", "2026-12-01T11:00:00+01:00"),
+            ("usage-bootstrap-signing", "true"),
+            ("usage-bootstrap-authentication", "false"),
+            ("auth-extra-groups", "system:bootstrappers:a, system:bootstrappers:b"),
+        ];
+        let read = |name: &str, change: (&str, &str)| {
+            let field = |key: &str| {
+                let all = std::iter::once(change).chain(good);
+                all.into_iter().find(|(k, _)| *k == key).map(|(_, v)| v.as_bytes().to_vec())
+            };
+            Token::read(name, "u", TOKEN_TYPE, field)
+        };
+        let token = read("bootstrap-token-abcdef", ("", ""));
+        assert_eq!((token.malformed.len(), token.usages.as_slice()), (0, &["signing".to_owned()][..]));
+        assert_eq!(token.groups, ["system:bootstrappers:a", "system:bootstrappers:b"]);
+        assert_eq!(token.state("2026-12-01T09:59:00Z".parse().unwrap()), TokenState::Valid(60));
+        assert_eq!(token.state("2026-12-01T10:00:00Z".parse().unwrap()), TokenState::Expired);
+        let forever = read("bootstrap-token-abcdef", ("expiration", ""));
+        assert_eq!(forever.state(Timestamp::MAX), TokenState::Forever);
+        for (change, said) in [
+            (("token-id", "ABCDEF"), "lower-case"),
+            (("token-id", "abcde"), "6 lower-case"),
+            (("token-id", "abcdeg"), "end with its id"),
+            (("token-secret", "short"), "16 lower-case"),
+            (("expiration", "tomorrow"), "RFC 3339"),
+            (("auth-extra-groups", "system:masters"), "groups"),
+        ] {
+            let broken = read("bootstrap-token-abcdef", change);
+            assert!(broken.malformed.iter().any(|why| why.contains(said)), "{change:?}: {broken:?}");
+            assert_eq!(broken.state(Timestamp::UNIX_EPOCH), TokenState::Malformed);
+        }
+        assert_eq!(Token::of_other_type("bootstrap-token-abcdef", "u").malformed.len(), 1);
     }
 }

@@ -29,3 +29,4 @@ mod services;
 mod stage;
 mod support;
 mod targets;
+mod tokens;

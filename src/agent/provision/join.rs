@@ -8,6 +8,7 @@ use super::details::Details;
 use super::session::Session;
 use super::{Failure, unless_stopped};
 use crate::domain::{BootstrapToken, ExitCode};
+use crate::ops::tokens::NewToken;
 use crate::ops::{OpError, cluster, tokens};
 
 /// The group whose hosts join the cluster.
@@ -59,8 +60,10 @@ async fn mint(session: &Session<'_>) -> Result<BootstrapToken, Failure> {
     let (kube, permit) = (session.kube.clone(), session.permit);
     let (lifetime, signer) = (session.settings.provision.token_lifetime, session.settings.provision.signer);
     let description = format!("for {}, run {} (hostwright)", session.own.host, session.own.name);
-    let mut minting =
-        tokio::spawn(async move { tokens::mint(&kube, &permit, lifetime, &description, signer).await });
+    let new = NewToken::for_node(lifetime, description, signer);
+    let by = session.own.name.clone();
+    let minting = async move { tokens::mint(&kube, &permit, &new, &by).await.map(|minted| minted.token) };
+    let mut minting = tokio::spawn(minting);
     tokio::select! {
         minted = &mut minting => match minted {
             Ok(Ok(token)) => Ok(token),
@@ -80,5 +83,5 @@ async fn mint(session: &Session<'_>) -> Result<BootstrapToken, Failure> {
 
 /// Deletes a token that nobody shall use any more.
 pub(super) async fn revoke(session: &Session<'_>, token: &BootstrapToken) -> Result<(), OpError> {
-    tokens::revoke(&session.kube, &session.permit, token.id()).await
+    tokens::revoke(&session.kube, &session.permit, token.id(), &session.own.name).await
 }

@@ -1,15 +1,11 @@
 //! What a machine needs to join, and the ConfigMap of targets.
 
-use std::collections::BTreeMap;
-
-use ::kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
-use jiff::Timestamp;
+use ::kube::api::{ListParams, PostParams};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent};
 
 use super::{Kube, KubeError, KubeErrorKind, limited};
 use crate::config::Permit;
-use crate::domain::{BootstrapToken, record};
 
 /// A ConfigMap's data, with what a conditional write needs.
 #[derive(Debug, Clone)]
@@ -66,51 +62,6 @@ impl Kube {
         limited(doing, self.config_maps(namespace).replace(name, &PostParams::default(), &data.object))
             .await?;
         Ok(())
-    }
-
-    /// Creates a bootstrap token's Secret in `kube-system`, good for signing `cluster-info` and for authentication as a new
-    /// node (Kubernetes, "Authenticating with Bootstrap Tokens").
-    ///
-    /// # Errors
-    /// `AlreadyExists` when the id is taken.
-    pub async fn create_token(
-        &self,
-        _: &Permit,
-        token: &BootstrapToken,
-        expires: Timestamp,
-        description: &str,
-    ) -> Result<(), KubeError> {
-        let data = BTreeMap::from([
-            ("token-id", token.id().to_owned()),
-            ("token-secret", token.secret().to_owned()),
-            ("expiration", record::stamp(expires)),
-            ("usage-bootstrap-authentication", "true".to_owned()),
-            ("usage-bootstrap-signing", "true".to_owned()),
-            ("auth-extra-groups", "system:bootstrappers:kubeadm:default-node-token".to_owned()),
-            ("description", description.to_owned()),
-        ]);
-        let secret = Secret {
-            metadata: ObjectMeta { name: Some(token.secret_name()), ..ObjectMeta::default() },
-            type_: Some("bootstrap.kubernetes.io/token".to_owned()),
-            string_data: Some(data.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()),
-            ..Secret::default()
-        };
-        let doing = format!("create bootstrap token {}", token.id());
-        limited(doing, self.secrets("kube-system").create(&PostParams::default(), &secret)).await?;
-        Ok(())
-    }
-
-    /// Deletes a bootstrap token; one that is gone already is no error.
-    ///
-    /// # Errors
-    /// When the API server does not answer or refuses.
-    pub async fn delete_token(&self, _: &Permit, id: &str) -> Result<(), KubeError> {
-        let name = format!("bootstrap-token-{id}");
-        let doing = format!("delete bootstrap token {id}");
-        match limited(doing, self.secrets("kube-system").delete(&name, &DeleteParams::default())).await {
-            Err(error) if error.kind != KubeErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
     }
 
     /// Who the API server takes us for.

@@ -10,6 +10,7 @@ mod job;
 mod lease;
 mod pods;
 mod runs;
+mod secrets;
 mod watch;
 
 use std::sync::Arc;
