@@ -172,17 +172,24 @@ fn enter(state: &mut State, seen: &Seen) {
 }
 
 fn copy(state: &mut State, seen: &Seen) {
-    let text = match (&state.run, state.screen) {
-        (Some(run), Screen::Run) => act_run::text(state, run),
-        (_, Screen::List(_)) => {
+    if state.screen == Screen::Run {
+        act_run::copy(state);
+        return;
+    }
+    let run = seen.subject.as_ref().and_then(|uid| state.store.run(uid));
+    let text = match state.screen {
+        Screen::List(_) => {
             let item = seen.subject.as_ref().and_then(|key| state.shown_list()?.item(key));
             item.map(Item::copied)
         }
-        (_, Screen::Runs) => {
-            seen.subject.as_ref().and_then(|uid| state.store.run(uid)).map(|r| r.name.clone())
-        }
-        _ => seen.subject.as_ref().and_then(|uid| state.store.run(uid)).map(|r| r.host.to_string()),
+        Screen::Runs => run.map(|r| r.name.clone()),
+        _ => run.map(|r| r.host.to_string()),
     };
+    copy_text(state, text);
+}
+
+/// Copies a text, or says that there is none.
+pub(super) fn copy_text(state: &mut State, text: Option<String>) {
     match text.filter(|t| !t.is_empty()) {
         Some(text) => {
             flight::start(state, Effect::Copy { id: EffectId(0), text });

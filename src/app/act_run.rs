@@ -1,19 +1,18 @@
 //! What the actions do inside a run.
 
 use super::document::{self, END, LineKind};
+use super::effect::{Effect, EffectId};
 use super::notice::Level;
-use super::screens::run::{Pane, RunScreen, Shown};
+use super::screens::run::{Pane, Shown};
 use super::screens::tasks::RowKind;
 use super::seen::Seen;
 use super::state::State;
 use super::table::Move;
-use super::{input, update};
+use super::{act, act_log, act_search, flight, input, open, update};
 use crate::config::Action;
 
-/// How many columns the log scrolls to the side.
-const SIDE_STEP: usize = 16;
-
-/// Goes into what is under the cursor: a group opens or closes, a task's result gets the focus, any other pane the screen.
+/// Goes into what is under the cursor: a group opens or closes, a task's result gets the focus, a log's line leads to its task,
+/// a result gets the screen.
 pub(super) fn enter(state: &mut State) {
     let Some(run) = &mut state.run else { return };
     match run.focus {
@@ -25,18 +24,21 @@ pub(super) fn enter(state: &mut State) {
                 run.focus = Pane::Result;
             }
         }
-        Pane::Result | Pane::Log => run.zoom = !run.zoom,
+        Pane::Result => run.zoom = !run.zoom,
+        Pane::Log => act_log::to_task(state),
     }
     update::rest(state);
 }
 
-/// What is copied inside a run: exactly what the pane with the focus holds.
-pub(super) fn text(state: &State, run: &RunScreen) -> Option<String> {
-    match (run.focus, run.shown) {
-        (Pane::Log, _) => state.store.log(&run.uid).map(super::log::LogBuffer::text),
+/// Copies what the pane with the focus holds, exactly.
+pub(super) fn copy(state: &mut State) {
+    let Some(run) = &state.run else { return };
+    let text = match (run.focus, run.shown) {
+        (Pane::Log, _) => return act_log::copy(state),
         (_, Shown::Result(id)) => state.store.result(id).map(document::result_text),
         (_, Shown::Overview) => state.store.run(&run.uid).map(|r| r.name.clone()),
-    }
+    };
+    act::copy_text(state, text);
 }
 
 /// Does an action of the run's screen.
@@ -46,7 +48,8 @@ pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
         Action::NextPane => run.focus = run.focus.next(),
         Action::PreviousPane => run.focus = run.focus.next().next(),
         Action::Zoom => run.zoom = !run.zoom,
-        Action::Log => (run.focus, run.zoom) = (Pane::Log, run.focus == Pane::Log && !run.zoom),
+        Action::Log if run.focus == Pane::Log => run.zoom = !run.zoom,
+        Action::Log => act_log::from_task(state),
         Action::Failed => {
             run.next_order();
             update::rest(state);
@@ -56,17 +59,26 @@ pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
             update::rest(state);
         }
         Action::Diff => diff(state),
-        Action::Follow => {
-            run.follow = !run.follow;
-            run.focus = Pane::Log;
-        }
+        Action::Follow => act_log::follow(state),
+        Action::Wrap => (run.log.wrap, run.log.left) = (!run.log.wrap, 0),
+        Action::Times => run.log.times = run.log.times.next(),
+        Action::OnlyTask => act_log::only_task(state),
+        Action::OnlyHost => act_log::only_host(state),
+        Action::SaveLog => save(state),
         Action::Filter => {
             run.search.input = Some(super::edit::LineEdit::default());
             run.search.missed = false;
         }
-        Action::NextMatch => search(state, false),
-        Action::PreviousMatch => search(state, true),
+        Action::NextMatch => act_search::next(state, false),
+        Action::PreviousMatch => act_search::next(state, true),
         _ => move_in_run(state, seen, action),
+    }
+}
+
+fn save(state: &mut State) {
+    let Some(run) = state.current().map(open::run_ref) else { return };
+    if flight::start(state, Effect::SaveLog { id: EffectId(0), run }).is_none() {
+        state.show(Level::Info, "the log is being saved already");
     }
 }
 
@@ -111,53 +123,6 @@ fn move_in_run(state: &mut State, seen: &Seen, action: Action) {
                 };
             }
         }
-        Pane::Log => move_in_log(state, seen, action),
-    }
-}
-
-fn move_in_log(state: &mut State, seen: &Seen, action: Action) {
-    let Some(run) = &mut state.run else { return };
-    let Some(log) = state.store.log(&run.uid) else { return };
-    match action {
-        Action::Left => run.log_left = run.log_left.saturating_sub(SIDE_STEP),
-        Action::Right => run.log_left = run.log_left.saturating_add(SIDE_STEP).min(4096),
-        _ => {
-            let page = seen.log.page.max(1);
-            let Some(to) = input::movement(action, page) else { return };
-            let last = log.end().saturating_sub(page as u64).max(log.dropped());
-            let top = run.log_top.clamp(log.dropped(), last);
-            run.log_top = match to {
-                Move::By(lines) => top.saturating_add_signed(lines as i64).clamp(log.dropped(), last),
-                Move::First => log.dropped(),
-                Move::Last => last,
-            };
-            // Looking back stops the following, reaching the end takes it up again.
-            run.follow = run.log_top >= last && !matches!(to, Move::First);
-        }
-    }
-}
-
-/// Goes to the next match in the pane with the focus.
-pub(super) fn search(state: &mut State, backwards: bool) {
-    let Some(run) = &mut state.run else { return };
-    let needle = run.search.needle.clone();
-    let found = if run.focus == Pane::Log {
-        let log = state.store.log(&run.uid);
-        let from = run.search.log_hit.or(run.log_top.checked_sub(1));
-        let hit = log.and_then(|log| log.search(&needle, from, backwards));
-        if let Some(row) = hit {
-            (run.search.log_hit, run.log_top, run.follow) = (hit, row.saturating_sub(2), false);
-        }
-        hit.is_some()
-    } else {
-        let hit = run.doc().search(&needle, run.search.result_hit, backwards);
-        if let Some(line) = hit {
-            (run.search.result_hit, run.result_top) = (hit, line.saturating_sub(2));
-        }
-        hit.is_some()
-    };
-    run.search.missed = !found;
-    if !found && !needle.is_empty() {
-        state.show(Level::Warning, format!("{needle} is not there"));
+        Pane::Log => act_log::go(state, seen, action),
     }
 }

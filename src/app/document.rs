@@ -3,7 +3,7 @@
 use similar::TextDiff;
 
 use crate::domain::results::{FileDiff, ResultDetails};
-use crate::domain::text::plain;
+use crate::domain::text::Needle;
 
 /// The most lines of one part of a result that are shown; `y` copies all.
 const PART_LIMIT: usize = 2_000;
@@ -48,6 +48,14 @@ pub struct Line {
     pub label: String,
     /// The text.
     pub text: String,
+}
+
+impl Line {
+    /// Whether its text holds what is searched for.
+    #[must_use]
+    pub fn has(&self, needle: &Needle) -> bool {
+        needle.is_in(self.text.as_bytes()) || needle.is_in(self.label.as_bytes())
+    }
 }
 
 /// A text.
@@ -110,14 +118,9 @@ impl Document {
 
     /// The number of the next line after (or before) `from` that contains `needle`, in any case; round the end once.
     #[must_use]
-    pub fn search(&self, needle: &str, from: Option<usize>, backwards: bool) -> Option<usize> {
-        let needle = needle.to_lowercase();
+    pub fn search(&self, needle: &Needle, from: Option<usize>, backwards: bool) -> Option<usize> {
         let end = self.lines.len();
-        let hit =
-            |n: &usize| self.lines.get(*n).is_some_and(|l| plain(&l.text).to_lowercase().contains(&needle));
-        if needle.is_empty() {
-            return None;
-        }
+        let hit = |n: &usize| self.lines.get(*n).is_some_and(|line| line.has(needle));
         if backwards {
             let from = from.unwrap_or(end).min(end);
             (0..from).rev().chain((from..end).rev()).find(hit)

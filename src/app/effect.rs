@@ -152,6 +152,20 @@ pub enum Effect {
         /// The text.
         text: String,
     },
+    /// The same with bytes that are no text.
+    CopyBytes {
+        /// The id of the answer.
+        id: EffectId,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// Fetch a run's log again, whole, and save it; the answer says where.
+    SaveLog {
+        /// The id of the answer.
+        id: EffectId,
+        /// Which run.
+        run: RunRef,
+    },
     /// Try to cancel an effect; its answer comes as always.
     Cancel(EffectId),
     /// Keep one line in the log file.
@@ -180,6 +194,8 @@ impl Effect {
             | Self::BootMachine { id }
             | Self::OpenRun { id, .. }
             | Self::FetchResult { id, .. }
+            | Self::CopyBytes { id, .. }
+            | Self::SaveLog { id, .. }
             | Self::Copy { id, .. } => Some(*id),
             Self::Follow { .. }
             | Self::Unfollow { .. }
@@ -212,6 +228,8 @@ impl Effect {
             | Self::Look(_)
             | Self::LookAway
             | Self::Copy { .. }
+            | Self::CopyBytes { .. }
+            | Self::SaveLog { .. }
             | Self::Cancel(_)
             | Self::WriteLog(_)
             | Self::Switch(_)
@@ -219,6 +237,12 @@ impl Effect {
             | Self::Suspend
             | Self::Quit => false,
         }
+    }
+
+    /// True for what may take long: it can be cancelled, and leaves nothing half done.
+    #[must_use]
+    pub fn is_long(&self) -> bool {
+        matches!(self, Self::SaveLog { .. })
     }
 
     /// What it does, as the start of a sentence in the making: `approving web-7.example.org`.
@@ -237,7 +261,8 @@ impl Effect {
             Self::FetchResult { .. } => "fetching the result".to_owned(),
             Self::Follow { run } => format!("following {}", run.name),
             Self::Unfollow { .. } => "leaving the run".to_owned(),
-            Self::Copy { .. } => "copying".to_owned(),
+            Self::Copy { .. } | Self::CopyBytes { .. } => "copying".to_owned(),
+            Self::SaveLog { run, .. } => format!("saving the log of {}", run.name),
             Self::Cancel(_) => "cancelling".to_owned(),
             Self::WriteLog(_) => "writing the log".to_owned(),
             Self::Switch(name) => format!("switching to {name}"),
@@ -257,6 +282,7 @@ impl Effect {
             | Self::Retry { run, .. }
             | Self::Stop { run, .. }
             | Self::OpenRun { run, .. }
+            | Self::SaveLog { run, .. }
             | Self::Follow { run } => Some(&run.uid),
             Self::FetchResult { run, .. } | Self::Unfollow { run } => Some(run),
             Self::Change { .. }
@@ -264,6 +290,7 @@ impl Effect {
             | Self::LookAway
             | Self::BootMachine { .. }
             | Self::Copy { .. }
+            | Self::CopyBytes { .. }
             | Self::Cancel(_)
             | Self::WriteLog(_)
             | Self::Switch(_)
@@ -285,6 +312,8 @@ impl Effect {
             | Self::BootMachine { id }
             | Self::OpenRun { id, .. }
             | Self::FetchResult { id, .. }
+            | Self::CopyBytes { id, .. }
+            | Self::SaveLog { id, .. }
             | Self::Copy { id, .. } => *id = new,
             _ => {}
         }

@@ -34,14 +34,18 @@ pub(super) fn start(state: &mut State, effect: Effect) -> Option<EffectId> {
 /// Asks to cancel everything that changes something and is in flight. Returns whether there was any.
 pub(super) fn cancel_all(state: &mut State) -> bool {
     let mut ids = Vec::new();
-    for flight in state.in_flight.iter_mut().filter(|f| f.effect.changes() && !f.cancelled) {
+    let mut changes = false;
+    let ours = |f: &&mut InFlight| (f.effect.changes() || f.effect.is_long()) && !f.cancelled;
+    for flight in state.in_flight.iter_mut().filter(ours) {
         flight.cancelled = true;
+        changes |= flight.effect.changes();
         ids.push(flight.id);
     }
     if ids.is_empty() {
         return false;
     }
-    state.show(Level::Warning, "cancelling; what was sent already may still happen");
+    let after = if changes { "; what was sent already may still happen" } else { "" };
+    state.show(Level::Warning, format!("cancelling{after}"));
     state.outbox.extend(ids.into_iter().map(Effect::Cancel));
     true
 }

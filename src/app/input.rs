@@ -49,9 +49,7 @@ fn take_over(state: &mut State, seen: &Seen) -> Seen {
         if run.result_top == END {
             run.result_top = seen.result.top;
         }
-        if run.follow {
-            run.log_top = seen.log.top as u64;
-        }
+        run.log.top = seen.log.top as u64;
     }
     seen
 }
@@ -123,9 +121,7 @@ fn end_typing(state: &mut State, keep: bool) -> bool {
         && let Some(line) = run.search.input.take()
         && keep
     {
-        run.search.needle = line.text().to_owned();
-        (run.search.result_hit, run.search.log_hit) = (None, None);
-        super::act_run::search(state, false);
+        super::act_search::start(state, line.text());
     }
     true
 }

@@ -5,7 +5,9 @@
 //! When [`Seen::wake`] comes it sends [`Msg::Wake`]. Nothing here does I/O, waits or reads a clock.
 
 mod act;
+mod act_log;
 mod act_run;
+mod act_search;
 pub mod describe;
 pub mod dialog;
 pub mod document;

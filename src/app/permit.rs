@@ -2,7 +2,6 @@
 
 use super::dialog::Verb;
 use super::screens::Screen;
-use super::screens::run::Pane;
 use super::state::State;
 use crate::config::Action;
 use crate::domain::{Kind, Phase, Run};
@@ -96,8 +95,6 @@ pub fn unavailable(state: &State, action: Action) -> Option<String> {
             None => Some("there is no row under the cursor".to_owned()),
         };
     }
-    let focus = state.run.as_ref().map(|r| r.focus);
-    let in_text = state.screen == Screen::Run && matches!(focus, Some(Pane::Log | Pane::Result));
     match action {
         Action::Boot if !state.environment.playground => {
             Some("only the playground has machines to boot".to_owned())
@@ -124,9 +121,6 @@ pub fn unavailable(state: &State, action: Action) -> Option<String> {
             if state.run.as_ref().is_none_or(|r| r.search.needle.is_empty()) =>
         {
             Some("nothing is searched for".to_owned())
-        }
-        Action::Filter if state.screen == Screen::Run && !in_text => {
-            Some("search in the result or in the log: move the focus there first".to_owned())
         }
         _ => None,
     }

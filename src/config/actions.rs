@@ -190,12 +190,17 @@ actions! {
 
     Failed "failed" "failed first" "Tasks in order, the failed ones first, only those, or only the changed ones" [Run] ["f"] None false;
     Slowest "slowest" "slowest" "The tasks that took longest first, or the tree again" [Run] ["t"] None false;
-    Log "log" "log" "Go to the log" [Run] ["l"] None false;
+    Log "log" "log" "Go to the log, to where the task's lines begin" [Run] ["l"] None false;
     Diff "diff" "diff" "Go to the diff of the result" [Run] ["d"] None false;
     Zoom "zoom" "zoom" "Give the pane the whole screen, or give it back" [Run] ["z"] None false;
     Follow "follow" "follow" "Follow the end of the log, or stop following" [Run] ["F"] None false;
     NextMatch "next-match" "next match" "Go to the next match of the search" [Run] ["n"] None false;
     PreviousMatch "previous-match" "previous match" "Go to the previous match of the search" [Run] ["N"] None false;
+    Wrap "wrap" "wrap" "Break the log's long lines, or cut them" [Run] ["W"] None false;
+    Times "times" "times" "Before each line of the log: nothing, the time, the time since the start" [Run] ["T"] None false;
+    OnlyTask "only-task" "only this task" "Show the log's lines of this task only, or all again" [Run] ["o"] None false;
+    OnlyHost "only-host" "only this host" "Show the log's lines of this host only, or all again" [Run] ["O"] None false;
+    SaveLog "save-log" "save log" "Fetch the whole log again and save it in a file" [Run] ["ctrl-s"] None false;
 }
 
 impl Action {

@@ -20,11 +20,80 @@ pub fn strip_sgr(text: &str) -> String {
     out
 }
 
+/// Where the text begins that a line's carriage returns leave standing: `10%\r20%\r` leaves `20%`. Those at its end do not count.
+#[must_use]
+pub fn last_state(line: &[u8]) -> usize {
+    let end = line.iter().rposition(|b| !matches!(b, b'\r' | b'\n')).map_or(0, |last| last + 1);
+    line.get(..end).and_then(|text| text.iter().rposition(|b| *b == b'\r')).map_or(0, |at| at + 1)
+}
+
+/// What is searched for, in any case.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Needle {
+    text: String,
+    lower: String,
+}
+
+impl Needle {
+    /// Searches for this text.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self { text: text.to_owned(), lower: text.to_lowercase() }
+    }
+
+    /// The text as it was given.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// True when nothing is searched for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lower.is_empty()
+    }
+
+    /// Whether a line holds it, as the line is shown: colours and bytes that are no text do not come between.
+    #[must_use]
+    pub fn is_in(&self, line: &[u8]) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        if line.contains(&0x1b) || line.contains(&b'\t') || !self.lower.is_ascii() {
+            return !self.places(&plain(&String::from_utf8_lossy(line))).is_empty();
+        }
+        let wanted = self.lower.as_bytes();
+        line.windows(wanted.len()).any(|window| window.eq_ignore_ascii_case(wanted))
+    }
+
+    /// Where a text holds it, in bytes.
+    #[must_use]
+    pub fn places(&self, text: &str) -> Vec<std::ops::Range<usize>> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        if text.is_ascii() {
+            let found = text.to_ascii_lowercase();
+            return found.match_indices(&self.lower).map(|(at, found)| at..at + found.len()).collect();
+        }
+        // A letter may be longer or shorter in the other case: which one each byte came from.
+        let (mut lower, mut from) = (String::with_capacity(text.len()), Vec::with_capacity(text.len()));
+        for (at, c) in text.char_indices() {
+            lower.extend(c.to_lowercase());
+            from.resize(lower.len(), at..at + c.len_utf8());
+        }
+        let place = |(at, found): (usize, &str)| {
+            let (first, last) = (from.get(at)?, from.get(at + found.len().saturating_sub(1))?);
+            Some(first.start..last.end)
+        };
+        lower.match_indices(&self.lower).filter_map(place).collect()
+    }
+}
+
 /// One line of a log, as [`plain`] makes it, in the last state that its carriage returns left it in: `10%\r20%` is `20%`.
 #[must_use]
 pub fn plain_log(text: &str) -> String {
-    let text = text.trim_end_matches(['\n', '\r']);
-    plain(text.rsplit('\r').next().unwrap_or(text))
+    plain(text.get(last_state(text.as_bytes())..).unwrap_or(text))
 }
 
 /// One line that a terminal takes for nothing but text: tabs expanded to stops of 8, every other control, invisible or
@@ -57,11 +126,13 @@ pub fn visible(c: char) -> char {
         0x80..=0x9f
         | 0xad
         | 0x61c
+        | 0x180e
         | 0x200b
         | 0x200e..=0x200f
         | 0x2028..=0x202e
         | 0x2060..=0x206f
-        | 0xfeff => '\u{fffd}',
+        | 0xfeff
+        | 0xfff9..=0xfffb => '\u{fffd}',
         0xe0000..=0xe007f => '\u{fffd}',
         _ => c,
     }
@@ -121,6 +192,26 @@ mod tests {
     }
 
     #[test]
+    fn a_needle_is_found_in_any_case_and_its_places_are_those_of_the_text() {
+        let places = |needle: &str, text: &str| {
+            let found = Needle::new(needle).places(text);
+            found.into_iter().map(|place| text.get(place).unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(places("ok", "OK, ok: oK"), ["OK", "ok", "oK"]);
+        assert_eq!(places("ß", "Straße"), ["ß"]);
+        assert_eq!(places("i", "İi 漢"), ["İ", "i"]);
+        assert_eq!(places("字x", "漢字X漢"), ["字X"]);
+        assert_eq!(places("", "x"), [""; 0]);
+        let is_in = |needle: &str, line: &[u8]| Needle::new(needle).is_in(line);
+        assert!(
+            is_in("red", b"\x1b[31mr\x1b[0med")
+                && is_in("WORLD", b"\xff world")
+                && is_in("ü", b"\xff \xc3\x9c")
+        );
+        assert!(!is_in("31m", b"\x1b[31mred") && !is_in("x", b"") && !is_in("", b"x"));
+    }
+
+    #[test]
     fn spans_are_short() {
         let spans: Vec<_> = [-5, 0, 59, 60, 3_599, 3_600, 86_400].into_iter().map(short_span).collect();
         assert_eq!(spans, ["0s", "0s", "59s", "1m", "59m", "1h", "1d"]);
@@ -132,6 +223,10 @@ mod tests {
     fn tabs_carriage_returns_and_colours() {
         assert_eq!(plain("a\tb"), "a       b");
         assert_eq!(plain_log("10%\r20%\rdone\r\n"), "done");
+        assert_eq!(
+            (plain_log("10%\r20%\r"), plain_log("\r\r"), plain_log("")),
+            ("20%".into(), String::new(), String::new())
+        );
         assert_eq!(plain("admin_key\rnote\r\n"), "admin_key\u{240d}note");
         assert_eq!(plain("\u{1b}[0;31mred\u{1b}[0m"), "red");
     }

@@ -3,21 +3,23 @@
 use ratatui::layout::Rect;
 
 use super::pen::{Pen, rows};
-use super::text::{Piece, foreign, width, wrap};
+use super::text::{Piece, foreign, highlight, width, wrap};
 use crate::app::PaneSeen;
 use crate::app::document::{Document, Line, LineKind};
 use crate::config::Role;
+use crate::domain::text::Needle;
 
 /// Labels share a column that is at most so wide.
 const LABEL: usize = 20;
 
-/// Draws a document from its line `top` on ([`crate::app::document::END`]: so that its end is seen). Returns what is seen of it.
+/// Draws a document from its line `top` on ([`crate::app::document::END`]: so that its end is seen). `found` is what is searched for,
+/// and the line that was found last. Returns what is seen of it.
 pub(crate) fn draw(
     pen: &mut Pen<'_>,
     area: Rect,
     doc: &Document,
     top: usize,
-    hit: Option<usize>,
+    found: Option<(&Needle, Option<usize>)>,
 ) -> PaneSeen {
     let page = usize::from(area.height);
     if area.is_empty() || doc.lines.is_empty() {
@@ -26,7 +28,7 @@ pub(crate) fn draw(
     let labels = label_width(doc, usize::from(area.width));
     let columns = usize::from(area.width);
     let lines = |pen: &Pen<'_>, at: usize| {
-        doc.lines.get(at).map(|line| cells(pen, line, labels, columns, hit == Some(at))).unwrap_or_default()
+        doc.lines.get(at).map(|line| cells(pen, line, labels, columns, found, at)).unwrap_or_default()
     };
     let last = last_top(pen, doc, page, &lines);
     let top = top.min(last);
@@ -64,7 +66,14 @@ fn label_width(doc: &Document, columns: usize) -> usize {
     widest.min(columns / 3)
 }
 
-fn cells(pen: &Pen<'_>, line: &Line, labels: usize, columns: usize, hit: bool) -> Vec<Vec<Piece>> {
+fn cells(
+    pen: &Pen<'_>,
+    line: &Line,
+    labels: usize,
+    columns: usize,
+    found: Option<(&Needle, Option<usize>)>,
+    at: usize,
+) -> Vec<Vec<Piece>> {
     let role = match line.kind {
         LineKind::Text | LineKind::Foreign | LineKind::Key => Role::Text,
         LineKind::Heading => Role::Heading,
@@ -77,13 +86,20 @@ fn cells(pen: &Pen<'_>, line: &Line, labels: usize, columns: usize, hit: bool) -
         LineKind::Hunk => Role::Hunk,
         LineKind::KeyOff => Role::Disabled,
     };
-    let style = pen.style(if hit { Role::Match } else { role });
+    let style = pen.style(role);
     let text = match line.kind {
         LineKind::Heading => line.text.to_uppercase(),
         LineKind::Warning => format!("{} {}", pen.symbols().warning(), line.text),
         _ => line.text.clone(),
     };
-    let pieces = foreign(&text, style, pen.theme);
+    let mut pieces = foreign(&text, style, pen.theme);
+    if let Some((needle, last)) = found.filter(|(needle, _)| line.has(needle)) {
+        let mut style = pen.style(Role::Match);
+        if last == Some(at) {
+            style = style.add_modifier(ratatui::style::Modifier::UNDERLINED);
+        }
+        pieces = highlight(pieces, needle, style);
+    }
     if line.label.is_empty() {
         return wrap(&pieces, columns);
     }

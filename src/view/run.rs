@@ -211,6 +211,10 @@ fn looked_at(screen: &RunScreen) -> String {
     if hidden > 0 {
         said.push(format!("{hidden} hidden"));
     }
+    if let Some((place, count)) = screen.search.task_hit {
+        let needle = super::text::harmless(screen.search.needle.text());
+        said.push(format!("/{needle} {place} of {count}"));
+    }
     said.join(", ")
 }
 
@@ -303,7 +307,8 @@ fn result(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run:
         pen.put(area, 0, 0, "OVERVIEW", if focused { Role::Tab } else { Role::Heading });
     }
     let text = rows(area, y, area.height);
-    seen.result = doc::draw(pen, text, screen.doc(), screen.result_top, screen.search.result_hit);
+    let found = Some(&screen.search.needle).filter(|n| !n.is_empty()).map(|n| (n, screen.search.result_hit));
+    seen.result = doc::draw(pen, text, screen.doc(), screen.result_top, found);
     fetching(pen, rows(area, 1, 1), state, screen, seen);
 }
 

@@ -5,7 +5,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 use crate::config::{Paint, Theme};
-use crate::domain::text::{plain, visible};
+use crate::domain::text::{Needle, last_state, plain, visible};
 
 /// No line takes more bytes than this into a frame.
 const LINE_LIMIT: usize = 16 * 1024;
@@ -85,36 +85,162 @@ pub(crate) struct Piece {
 /// A line that others wrote: its colours as styles over `base`, tabs as spaces, the last state of what was overwritten, everything
 /// else that a terminal would obey as a symbol.
 pub(crate) fn foreign(text: &str, base: Style, theme: &Theme) -> Vec<Piece> {
+    window(text, 0, usize::MAX, base, theme).0
+}
+
+/// The same of bytes, of which those that are no text are shown as such: what stands in so many columns after the first `skip`.
+/// Returns whether there is more behind. However long the line is, no more of it is read than that.
+pub(crate) fn window_of(
+    bytes: &[u8],
+    skip: usize,
+    columns: usize,
+    base: Style,
+    theme: &Theme,
+) -> (Vec<Piece>, bool) {
+    let long = bytes.len() > LINE_LIMIT;
+    let text = String::from_utf8_lossy(bytes.get(..LINE_LIMIT).unwrap_or(bytes));
+    let (pieces, more) = window(&text, skip, columns, base, theme);
+    (pieces, more || long)
+}
+
+fn window(text: &str, skip: usize, columns: usize, base: Style, theme: &Theme) -> (Vec<Piece>, bool) {
+    let text = text.get(last_state(text.as_bytes())..).unwrap_or(text);
     let end = (0..=LINE_LIMIT.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    let text = text.get(..end).unwrap_or(text);
-    let text = text.trim_end_matches(['\r', '\n']);
-    let text = text.rsplit('\r').next().unwrap_or(text);
-    let mut pieces = Vec::new();
-    let mut current = Piece { text: String::new(), style: base };
+    let text = text.get(..end).unwrap_or(text).trim_end_matches(['\r', '\n']);
+    let last = skip.saturating_add(columns);
+    let mut pieces: Vec<Piece> = Vec::new();
     let mut column = 0;
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
+    let mut more = false;
+    each_cell(text, base, theme, |cell, wide, style| {
+        let (from, to) = (column, column + wide);
+        column = to;
+        if to <= skip {
+            return true;
+        }
+        if to > last {
+            more = true;
+            return false;
+        }
+        // Half of a wide character cannot be shown.
+        let cell = if from < skip { " " } else { cell };
+        match pieces.last_mut() {
+            Some(piece) if piece.style == style => piece.text.push_str(cell),
+            _ => pieces.push(Piece { text: cell.to_owned(), style }),
+        }
+        true
+    });
+    (pieces, more)
+}
+
+/// Goes through a line cell by cell (a cell is what takes columns of its own) until `put` has enough.
+fn each_cell(text: &str, base: Style, theme: &Theme, mut put: impl FnMut(&str, usize, Style) -> bool) {
+    let (mut style, mut column, mut rest) = (base, 0, text);
+    while let Some(first) = rest.bytes().next() {
         if let Some((codes, tail)) = sgr(rest) {
-            let style = apply(current.style, base, codes, theme);
-            if style != current.style {
-                let done = std::mem::replace(&mut current, Piece { text: String::new(), style });
-                pieces.extend(Some(done).filter(|p| !p.text.is_empty()));
-            }
+            style = apply(style, base, codes, theme);
             rest = tail;
             continue;
         }
-        rest = rest.get(c.len_utf8()..).unwrap_or_default();
-        if c == '\t' {
+        if first == b'\t' {
             let fill = 8 - column % 8;
-            current.text.extend(std::iter::repeat_n(' ', fill));
             column += fill;
-        } else {
-            current.text.push(visible(c));
+            rest = rest.get(1..).unwrap_or_default();
+            if !(0..fill).all(|_| put(" ", 1, style)) {
+                return;
+            }
+            continue;
+        }
+        // A letter that nothing joins.
+        let plain = (0x20..0x7f).contains(&first) && rest.as_bytes().get(1).is_none_or(u8::is_ascii);
+        let cell = if plain { rest.get(..1) } else { rest.graphemes(true).next() }.unwrap_or(rest);
+        rest = rest.get(cell.len()..).unwrap_or_default();
+        if plain {
             column += 1;
+            if !put(cell, 1, style) {
+                return;
+            }
+            continue;
+        }
+        let wide = width(cell);
+        if wide > 0 && cell.chars().all(|c| visible(c) == c) {
+            column += wide;
+            if !put(cell, wide, style) {
+                return;
+            }
+            continue;
+        }
+        // What has no column of its own gets one: it is there, so it is seen.
+        for c in cell.chars().map(visible) {
+            let shown = if width(c.encode_utf8(&mut [0; 4])) == 0 { '\u{fffd}' } else { c };
+            let mut buffer = [0; 4];
+            let shown = shown.encode_utf8(&mut buffer);
+            let wide = width(shown);
+            column += wide;
+            if !put(shown, wide, style) {
+                return;
+            }
         }
     }
-    pieces.extend(Some(current).filter(|p| !p.text.is_empty()));
-    pieces
+}
+
+/// The pieces with every match of a search in a style of its own.
+pub(crate) fn highlight(pieces: Vec<Piece>, needle: &Needle, style: Style) -> Vec<Piece> {
+    let text: String = pieces.iter().map(|p| p.text.as_str()).collect();
+    let places = needle.places(&text);
+    if places.is_empty() {
+        return pieces;
+    }
+    let mut out: Vec<Piece> = Vec::new();
+    let mut at = 0;
+    for piece in pieces {
+        let end = at + piece.text.len();
+        let mut from = at;
+        for place in places.iter().filter(|p| p.start < end && p.end > at) {
+            let (start, stop) = (place.start.max(at), place.end.min(end));
+            for (range, style) in [(from..start, piece.style), (start..stop, style)] {
+                if let Some(text) = piece.text.get(range.start - at..range.end - at).filter(|t| !t.is_empty())
+                {
+                    out.push(Piece { text: text.to_owned(), style });
+                }
+            }
+            from = stop;
+        }
+        if let Some(text) = piece.text.get(from - at..).filter(|t| !t.is_empty()) {
+            out.push(Piece { text: text.to_owned(), style: piece.style });
+        }
+        at = end;
+    }
+    out
+}
+
+/// The pieces in lines of exactly so many columns, as a terminal breaks them: at most so many lines.
+pub(crate) fn chop(pieces: &[Piece], columns: usize, most: usize) -> Vec<Vec<Piece>> {
+    let columns = columns.max(1);
+    let mut lines: Vec<Vec<Piece>> = vec![Vec::new()];
+    let mut used = 0;
+    for piece in pieces {
+        for cell in piece.text.graphemes(true) {
+            let wide = width(cell);
+            if used + wide > columns && used > 0 {
+                if lines.len() >= most {
+                    return lines;
+                }
+                lines.push(Vec::new());
+                used = 0;
+            }
+            used += wide;
+            add(&mut lines, cell, piece.style);
+        }
+    }
+    lines
+}
+
+fn add(lines: &mut [Vec<Piece>], cell: &str, style: Style) {
+    let Some(line) = lines.last_mut() else { return };
+    match line.last_mut() {
+        Some(last) if last.style == style => last.text.push_str(cell),
+        _ => line.push(Piece { text: cell.to_owned(), style }),
+    }
 }
 
 /// The codes of a colour sequence at the start of a text, and what follows it.
@@ -126,34 +252,62 @@ fn sgr(text: &str) -> Option<(&str, &str)> {
 }
 
 fn apply(mut style: Style, base: Style, codes: &str, theme: &Theme) -> Style {
-    let mut numbers = codes.split([';', ':']).map(|n| n.parse::<u16>().unwrap_or(0));
-    while let Some(code) = numbers.next() {
-        let small = |n: u16| u8::try_from(n).ok();
-        match code {
-            0 => style = base,
-            1 => style = style.add_modifier(Modifier::BOLD),
-            3 => style = style.add_modifier(Modifier::ITALIC),
-            4 => style = style.add_modifier(Modifier::UNDERLINED),
-            7 => style = style.add_modifier(Modifier::REVERSED),
-            22 => style = style.remove_modifier(Modifier::BOLD),
-            23 => style = style.remove_modifier(Modifier::ITALIC),
-            24 => style = style.remove_modifier(Modifier::UNDERLINED),
-            27 => style = style.remove_modifier(Modifier::REVERSED),
-            30..=37 => style.fg = paint(small(code - 30).map(Paint::Ansi), theme).or(base.fg),
-            90..=97 => style.fg = paint(small(code - 82).map(Paint::Ansi), theme).or(base.fg),
-            40..=47 => style.bg = paint(small(code - 40).map(Paint::Ansi), theme).or(base.bg),
-            100..=107 => style.bg = paint(small(code - 92).map(Paint::Ansi), theme).or(base.bg),
-            39 => style.fg = base.fg,
-            49 => style.bg = base.bg,
-            38 => style.fg = paint(extended(&mut numbers), theme).or(base.fg),
-            48 => style.bg = paint(extended(&mut numbers), theme).or(base.bg),
-            _ => {}
+    let mut codes = codes.split(';');
+    while let Some(code) = codes.next() {
+        // Colons bind: 38:2::255:0:0 is one colour, 4:3 one way to underline.
+        if code == "4:0" {
+            style = style.remove_modifier(Modifier::UNDERLINED);
+        } else if let Some((code, parts)) = code.split_once(':') {
+            let mut numbers: Vec<u16> = parts.split(':').map(number).collect();
+            // The colour space, which may be left empty, stands before red, green and blue.
+            if numbers.first() == Some(&2) && numbers.len() > 4 {
+                numbers.remove(1);
+            }
+            style = set(style, base, number(code), &mut numbers.into_iter(), theme);
+        } else {
+            style = set(style, base, number(code), &mut codes.by_ref().map(number), theme);
         }
     }
     style
 }
 
-fn extended(numbers: &mut impl Iterator<Item = u16>) -> Option<Paint> {
+fn number(text: &str) -> u16 {
+    text.parse().unwrap_or(0)
+}
+
+/// One code; `more` has the numbers that may belong to it.
+fn set(
+    mut style: Style,
+    base: Style,
+    code: u16,
+    more: &mut dyn Iterator<Item = u16>,
+    theme: &Theme,
+) -> Style {
+    let ansi = |n: u16| paint(u8::try_from(n).ok().map(Paint::Ansi), theme);
+    match code {
+        0 => return base,
+        1 => style = style.add_modifier(Modifier::BOLD),
+        3 => style = style.add_modifier(Modifier::ITALIC),
+        4 => style = style.add_modifier(Modifier::UNDERLINED),
+        7 => style = style.add_modifier(Modifier::REVERSED),
+        22 => style = style.remove_modifier(Modifier::BOLD),
+        23 => style = style.remove_modifier(Modifier::ITALIC),
+        24 => style = style.remove_modifier(Modifier::UNDERLINED),
+        27 => style = style.remove_modifier(Modifier::REVERSED),
+        30..=37 => style.fg = ansi(code - 30).or(base.fg),
+        90..=97 => style.fg = ansi(code - 82).or(base.fg),
+        40..=47 => style.bg = ansi(code - 40).or(base.bg),
+        100..=107 => style.bg = ansi(code - 92).or(base.bg),
+        39 => style.fg = base.fg,
+        49 => style.bg = base.bg,
+        38 => style.fg = paint(extended(more), theme).or(base.fg),
+        48 => style.bg = paint(extended(more), theme).or(base.bg),
+        _ => {}
+    }
+    style
+}
+
+fn extended(numbers: &mut dyn Iterator<Item = u16>) -> Option<Paint> {
     let mut byte = || numbers.next().and_then(|n| u8::try_from(n).ok());
     match byte()? {
         5 => byte().map(Paint::Indexed),
@@ -201,11 +355,7 @@ fn push_word(
             used = 0;
         }
         used += wide;
-        let Some(line) = lines.last_mut() else { continue };
-        match line.last_mut() {
-            Some(last) if last.style == style => last.text.push_str(grapheme),
-            _ => line.push(Piece { text: grapheme.to_owned(), style }),
-        }
+        add(lines, grapheme, style);
     }
     used
 }

@@ -2,6 +2,7 @@
 
 pub mod hosts;
 pub mod list;
+pub mod logview;
 pub mod run;
 pub mod runs;
 pub mod tasks;

@@ -4,12 +4,15 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 
+use super::logview::LogView;
 use super::tasks::{self, Look, Order, RowKind, TaskRow, Tree};
 use crate::app::document::{self, Document};
 use crate::app::edit::LineEdit;
+use crate::app::log::Jump;
 use crate::app::store::Store;
 use crate::app::table::{Move, window};
-use crate::domain::results::{PlaybookStatus, RunResults};
+use crate::domain::results::{PlaybookStatus, RunResults, TaskResult};
+use crate::domain::text::Needle;
 use crate::domain::{Phase, Run};
 
 /// The panes.
@@ -52,11 +55,11 @@ pub struct Search {
     /// What is being typed.
     pub input: Option<LineEdit>,
     /// What is searched.
-    pub needle: String,
+    pub needle: Needle,
     /// The line in the result that was found last.
     pub result_hit: Option<usize>,
-    /// The row in the log that was found last.
-    pub log_hit: Option<u64>,
+    /// Which of how many matches among the tasks was found last, from 1.
+    pub task_hit: Option<(usize, usize)>,
     /// Nothing was found.
     pub missed: bool,
 }
@@ -90,12 +93,8 @@ pub struct RunScreen {
     doc_of: Option<(Shown, bool)>,
     /// The first line of the result in its window; [`document::END`]: its end.
     pub result_top: usize,
-    /// The first row of the log in its window, where it is not followed.
-    pub log_top: u64,
-    /// The log's end is followed.
-    pub follow: bool,
-    /// How far the log is scrolled to the right.
-    pub log_left: usize,
+    /// How the log is looked at.
+    pub log: LogView,
     /// The search.
     pub search: Search,
 }
@@ -123,9 +122,7 @@ impl RunScreen {
             doc: Document::default(),
             doc_of: None,
             result_top: 0,
-            log_top: 0,
-            follow: true,
-            log_left: 0,
+            log: LogView::default(),
             search: Search::default(),
         }
     }
@@ -227,6 +224,7 @@ impl RunScreen {
     /// Brings tree and text up to date; cheap when nothing changed. `overview` is the run's own page.
     pub fn arrange(&mut self, store: &Store, overview: impl FnOnce() -> Document) {
         self.arrange_tasks(store);
+        self.arrange_log(store);
         match self.shown {
             Shown::Overview => {
                 self.doc = overview();
@@ -241,6 +239,33 @@ impl RunScreen {
                 }
             }
         }
+    }
+
+    fn arrange_log(&mut self, store: &Store) {
+        let Some(log) = store.log(&self.uid) else { return };
+        match self.log.arrange(log) {
+            Some(Jump::To(row)) => self.log.stand(log, row),
+            Some(Jump::Nowhere) => self.search.missed = true,
+            Some(Jump::Later) | None => {}
+        }
+    }
+
+    /// The cursor goes to a task, whatever is folded or left out now.
+    pub fn reveal(&mut self, task: &TaskResult) {
+        if !self.look().order.shows(task) {
+            self.chosen = Some(Order::Ran);
+        }
+        for key in tasks::path(task) {
+            self.folds.insert(key, true);
+        }
+        (self.cursor, self.moved) = (Some(tasks::key(task.id)), true);
+        self.fold_changes += 1;
+    }
+
+    /// The operator chose where the cursor stands.
+    #[must_use]
+    pub fn is_moved(&self) -> bool {
+        self.moved
     }
 
     /// Brings the tree up to date.

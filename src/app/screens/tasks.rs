@@ -7,6 +7,9 @@ use crate::domain::results::{ResultStatus, RunResults, TaskResult};
 /// Up to so many tasks all groups are open at first.
 const ALL_OPEN: usize = 40;
 
+/// What tasks without a role stand under.
+const NO_ROLE: &str = "tasks of the play";
+
 /// In which order tasks are shown, and which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
@@ -50,7 +53,7 @@ impl Order {
         matches!(self, Self::OnlyFailed | Self::OnlyChanged)
     }
 
-    fn shows(self, task: &TaskResult) -> bool {
+    pub(crate) fn shows(self, task: &TaskResult) -> bool {
         match self {
             Self::Ran | Self::FailedFirst => true,
             Self::OnlyFailed => is_failure(task.status),
@@ -126,9 +129,17 @@ struct Group<'a> {
     groups: Vec<Group<'a>>,
 }
 
-impl Group<'_> {
+impl<'a> Group<'a> {
     fn all(&self) -> Vec<&TaskResult> {
         self.tasks.iter().copied().chain(self.groups.iter().flat_map(Group::all)).collect()
+    }
+
+    /// All of its tasks in the order of their rows: groups stand before tasks of its own.
+    fn as_shown(&self, out: &mut Vec<&'a TaskResult>) {
+        for group in &self.groups {
+            group.as_shown(out);
+        }
+        out.extend(&self.tasks);
     }
 
     fn worst(&self) -> ResultStatus {
@@ -181,6 +192,35 @@ fn slowest(mut tasks: Vec<&TaskResult>, several: bool) -> Vec<TaskRow> {
     tasks.into_iter().map(row).collect()
 }
 
+/// The key of a result's row.
+#[must_use]
+pub fn key(id: u64) -> String {
+    format!("t{id}")
+}
+
+/// The keys of the groups around a task.
+#[must_use]
+pub fn path(task: &TaskResult) -> [String; 3] {
+    let (attempt, play) = (format!("p{}", task.playbook), format!("p{}/{}", task.playbook, task.play));
+    let role = format!("{play}/{}", task.role.as_deref().unwrap_or(NO_ROLE));
+    [attempt, play, role]
+}
+
+/// All tasks that are shown or folded away, in the order of the tree.
+#[must_use]
+pub fn in_order(results: &RunResults, look: Look) -> Vec<&TaskResult> {
+    let mut tasks: Vec<&TaskResult> = results.results.iter().filter(|t| look.order.shows(t)).collect();
+    if look.slowest {
+        tasks.sort_by_key(|t| std::cmp::Reverse(t.duration_ms));
+        return tasks;
+    }
+    let mut out = Vec::new();
+    for group in sorted(grouped(results, &tasks), look.order) {
+        group.as_shown(&mut out);
+    }
+    out
+}
+
 /// A task's name with its role, as Ansible prints it.
 #[must_use]
 pub fn title(task: &TaskResult) -> String {
@@ -190,7 +230,7 @@ pub fn title(task: &TaskResult) -> String {
 fn task_row(task: &TaskResult, depth: u16, several: bool) -> TaskRow {
     let host = several.then(|| task.host.clone());
     TaskRow {
-        key: format!("t{}", task.id),
+        key: key(task.id),
         depth,
         kind: RowKind::Task { id: task.id, name: task.task.clone(), host },
         status: task.status,
@@ -254,7 +294,7 @@ fn plays<'a>(tasks: &[&'a TaskResult], playbook: u64, depth: u16) -> Vec<Group<'
 fn roles<'a>(tasks: &[&'a TaskResult], play: &str, depth: u16) -> Vec<Group<'a>> {
     let mut out: Vec<Group<'a>> = Vec::new();
     for task in tasks {
-        let label = task.role.as_deref().unwrap_or("tasks of the play");
+        let label = task.role.as_deref().unwrap_or(NO_ROLE);
         match out.iter_mut().find(|g| g.label == label) {
             Some(group) => group.tasks.push(task),
             None => out.push(Group {
