@@ -1,7 +1,6 @@
 //! Whether an action can be done now, and if not, why: the one place that footer, palette, help and handlers ask.
 
 use super::dialog::Verb;
-use super::screens::Screen;
 use super::state::State;
 use crate::config::Action;
 use crate::domain::{Kind, Phase, Run};

@@ -20,8 +20,8 @@ const TMUX_LIMIT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// When it is longer than terminals take.
-pub(crate) fn sequence(text: &str) -> Result<Vec<u8>, Problem> {
-    let encoded = BASE64.encode(text.as_bytes());
+pub(crate) fn sequence(text: &[u8]) -> Result<Vec<u8>, Problem> {
+    let encoded = BASE64.encode(text);
     if encoded.len() > LONGEST {
         let text = format!("cannot copy {} bytes: terminals take {}", text.len(), LONGEST / 4 * 3);
         return Err(Problem::new("clipboard", ProblemKind::Refused, text).advise("copy a part of it"));
@@ -30,7 +30,7 @@ pub(crate) fn sequence(text: &str) -> Result<Vec<u8>, Problem> {
 }
 
 /// Gives a text to tmux, which passes it on.
-pub(crate) async fn tmux(text: &str) -> Result<(), Problem> {
+pub(crate) async fn tmux(text: &[u8]) -> Result<(), Problem> {
     let failed = |what: String| {
         Problem::new("clipboard", ProblemKind::Failed, format!("cannot copy through tmux: {what}"))
     };
@@ -43,7 +43,7 @@ pub(crate) async fn tmux(text: &str) -> Result<(), Problem> {
             .kill_on_drop(true)
             .spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
-            stdin.write_all(text.as_bytes()).await?;
+            stdin.write_all(text).await?;
         }
         child.wait_with_output().await
     };
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn the_text_arrives_exactly() {
         let text = "a\x1b]0;x\x07\n漢字 \\ end";
-        let bytes = sequence(text).unwrap();
+        let bytes = sequence(text.as_bytes()).unwrap();
         let body = bytes.strip_prefix(b"\x1b]52;c;").unwrap().strip_suffix(b"\x07").unwrap();
         assert_eq!(BASE64.decode(body).unwrap(), text.as_bytes());
         assert!(!body.contains(&0x1b));
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn what_terminals_drop_is_refused() {
-        assert!(sequence(&"x".repeat(56_000)).is_ok());
-        assert_eq!(sequence(&"x".repeat(57_000)).unwrap_err().kind, ProblemKind::Refused);
+        assert!(sequence(&[b'x'; 56_000]).is_ok());
+        assert_eq!(sequence(&[b'x'; 57_000]).unwrap_err().kind, ProblemKind::Refused);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
@@ -13,7 +13,7 @@ use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use super::outside::Outside;
 use super::{clipboard, topics, watch};
 use crate::app::{Answer, Effect, EffectId, Msg, RunRef};
-use crate::config::Settings;
+use crate::config::{Settings, Variables};
 use crate::domain::{BackEnd, Health, Problem, ProblemKind};
 use crate::ops;
 use crate::ops::decide::{self, Changes, Seen};
@@ -22,6 +22,8 @@ use crate::ops::marks::{self, Wish};
 
 /// How long the end of the console waits for changes that are under way.
 const LAST_CHANGES: Duration = Duration::from_secs(3);
+/// How often something long says how far it is.
+const PROGRESS: Duration = Duration::from_millis(100);
 
 /// All effects that are under way, and the streams.
 #[derive(Debug)]
@@ -127,7 +129,14 @@ impl Effects {
             }
             Effect::LookAway => self.looked = None,
             Effect::WriteLog(line) => tracing::info!(target: "hostwright::activity", "{line}"),
-            Effect::Copy { id, text } => self.copy(id, text),
+            Effect::Copy { id, text } => {
+                let size = format!("{} characters", text.chars().count());
+                self.copy(id, text.into_bytes(), &size);
+            }
+            Effect::CopyBytes { id, bytes } => {
+                let size = format!("{} bytes", bytes.len());
+                self.copy(id, bytes, &size);
+            }
             effect => self.spawn(effect),
         }
     }
@@ -161,7 +170,7 @@ impl Effects {
     fn spawn(&mut self, effect: Effect) {
         let Some(id) = effect.id() else { return };
         let (doing, changes) = (effect.doing(), effect.changes());
-        let task = tokio::spawn(carry_out(self.outside.clone(), effect));
+        let task = tokio::spawn(carry_out(self.outside.clone(), effect, self.tell.clone()));
         self.cancel.insert(id, Pending { task: task.abort_handle(), doing: doing.clone(), changes });
         let answering = answer(id, doing, changes, task, self.tell.clone());
         if changes {
@@ -180,8 +189,8 @@ impl Effects {
         self.followed = Some((run.uid, tasks));
     }
 
-    fn copy(&mut self, id: EffectId, text: String) {
-        let sent = Answer::Done(format!("sent {} characters to the clipboard", text.chars().count()));
+    fn copy(&mut self, id: EffectId, text: Vec<u8>, size: &str) {
+        let sent = Answer::Done(format!("sent {size} to the clipboard"));
         let tell = self.tell.clone();
         if self.tmux {
             let task = tokio::spawn(async move { clipboard::tmux(&text).await.map(|()| sent) });
@@ -216,7 +225,7 @@ async fn answer(id: EffectId, doing: String, changes: bool, task: JoinHandle<Don
 }
 
 /// Does one effect that has an answer.
-async fn carry_out(outside: Outside, effect: Effect) -> Done {
+async fn carry_out(outside: Outside, effect: Effect, tell: mpsc::Sender<Msg>) -> Done {
     match effect {
         Effect::Approve { run, digest, parameters, .. } => {
             let changes = parameters.map(changes).unwrap_or_default();
@@ -231,6 +240,7 @@ async fn carry_out(outside: Outside, effect: Effect) -> Done {
         Effect::FetchResult { result, .. } => fetch(&outside, result).await,
         Effect::Change { change, .. } => topics::change(&outside, change).await,
         Effect::BootMachine { .. } => boot(&outside).await,
+        Effect::SaveLog { id, run } => save_log(&outside, id, &run, tell).await,
         other => Err(Problem::new(
             other.doing(),
             ProblemKind::Refused,
@@ -313,6 +323,38 @@ async fn boot(outside: &Outside) -> Done {
         .await
         .map_err(|error| error.problem(host.to_string()))?;
     Ok(Answer::Done(format!("{host} boots")))
+}
+
+/// Saves a run's log, and tells about ten times a second how far that is.
+async fn save_log(outside: &Outside, id: EffectId, run: &RunRef, tell: mpsc::Sender<Msg>) -> Done {
+    let state = Variables::of_process().state_dir();
+    let homeless = || {
+        let text = "cannot save the log: neither XDG_STATE_HOME nor HOME says where";
+        Problem::new(&run.name, ProblemKind::Refused, text)
+    };
+    let folder = state.ok_or_else(homeless)?.join("logs");
+    let kube = outside.kube().await?;
+    let mut told = Instant::now();
+    let progress = |bytes: u64| {
+        if told.elapsed() >= PROGRESS {
+            told = Instant::now();
+            // Where there is no room now the next one says more.
+            tell.try_send(Msg::Progress { id, text: size(bytes) }).ok();
+        }
+    };
+    let saved = ops::logs::save(&kube, &run.name, &run.uid, &folder, progress).await;
+    let saved = saved.map_err(|error| error.problem(&run.name))?;
+    Ok(Answer::Done(format!("saved {} in {}", size(saved.bytes), saved.path.display())))
+}
+
+/// A number of bytes as people say it.
+fn size(bytes: u64) -> String {
+    const STEP: u64 = 1000;
+    match bytes {
+        0..STEP => format!("{bytes} bytes"),
+        _ if bytes < STEP * STEP => format!("{}.{} kB", bytes / STEP, bytes % STEP / 100),
+        _ => format!("{}.{} MB", bytes / (STEP * STEP), bytes % (STEP * STEP) / 100_000),
+    }
 }
 
 async fn fetch(outside: &Outside, result: u64) -> Done {

@@ -1,5 +1,7 @@
 //! The log of a run: its pods one after another, without a lost or doubled line.
 
+mod save;
+
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
@@ -9,6 +11,8 @@ use tokio::sync::mpsc;
 use super::OpError;
 use crate::backend::kube::{Kube, KubeError, KubeErrorKind};
 use crate::domain::{LogLine, Pod, Run};
+
+pub use save::{Saved, save};
 
 /// What following a log tells.
 #[derive(Debug)]

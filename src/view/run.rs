@@ -297,7 +297,8 @@ fn result(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run:
         pen.put(area, 0, 0, &title, title_role);
         pen.put_right(area, 0, status, status_role(task.status));
         let at = task.started.map(|at| format!("{}   ", describe::moment(at, state.now, &state.environment)));
-        let host = if screen.tree().host_width > 0 { format!("{}   ", task.host) } else { String::new() };
+        let several = screen.tree().host_width > 0;
+        let host = if several { format!("{}   ", task.host) } else { String::new() };
         let attempt = attempt(state, run, task.playbook);
         let took = time::length(task.duration_ms);
         let line = format!("{host}{}{took}   {}{attempt}", at.unwrap_or_default(), task.action);

@@ -55,6 +55,15 @@ impl Kube {
             }
         }))
     }
+
+    /// A pod's whole log as it is now: its bytes, nothing added.
+    ///
+    /// # Errors
+    /// When there is no such pod, or its container has not started (`Invalid`), or the API server refuses.
+    pub async fn log_bytes(&self, pod: &str) -> Result<impl AsyncBufRead + Send + Unpin + use<>, KubeError> {
+        let doing = format!("read the log of pod {pod}");
+        Ok(Box::pin(limited(doing, self.pod_api().log_stream(pod, &LogParams::default())).await?))
+    }
 }
 
 /// Reads one line of which no more than [`LONGEST_LINE`] is kept, however long it is; nothing at the end.
