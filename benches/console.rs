@@ -196,5 +196,83 @@ fn log(c: &mut Criterion) {
     });
 }
 
+/// A run that writes 200,000 lines a second, looked at: what a batch and its frame cost, what a key and its frame cost, and that no
+/// line is lost count of.
+fn flood(c: &mut Criterion) {
+    const ALL: u64 = 400_000;
+    const BATCH: u64 = 500;
+    let text = |n: u64| match n % 20 {
+        0 => format!("TASK [role-{} : step {n}] {}", n % 7, "*".repeat(60)),
+        1 => format!(
+            "\u{1b}[0;33mchanged: [web-1.lan.example.org] => {{\"changed\": true, \"n\": {n}}}\u{1b}[0m"
+        ),
+        2 => "10%\r20%\r100%".to_owned(),
+        _ => {
+            format!("\u{1b}[0;32mok: [web-1.lan.example.org] => {{\"changed\": false, \"n\": {n}}}\u{1b}[0m")
+        }
+    };
+    let batch = |from: u64| {
+        let line = |n| LogLine { at: Some(now()), bytes: text(n).into_bytes().into() };
+        LogEvent::Lines((from..from + BATCH).map(line).collect())
+    };
+    let open = || {
+        let mut console = Console::full();
+        console.key("enter");
+        console.frame();
+        console.key("l");
+        let uid = console.seen.subject.clone().unwrap();
+        (console, uid)
+    };
+    c.bench_function("a flood of 400,000 lines in batches of 500, each with a frame", |b| {
+        b.iter_batched(
+            || (open(), (0..ALL / BATCH).map(|n| batch(n * BATCH)).collect::<Vec<_>>()),
+            |((mut console, uid), batches)| {
+                for event in batches {
+                    console.send(Msg::Log { run: uid.clone(), event });
+                    console.frame();
+                }
+                let log = console.state.store.log(&uid).unwrap();
+                assert_eq!(log.dropped() + (log.end() - log.first()), ALL, "exact");
+                console
+            },
+            BatchSize::PerIteration,
+        );
+    });
+    let (mut console, uid) = open();
+    for n in 0..ALL / BATCH {
+        console.send(Msg::Log { run: uid.clone(), event: batch(n * BATCH) });
+    }
+    console.frame();
+    let mut n = ALL;
+    let mut step = |console: &mut Console, keys: &[&str]| {
+        console.send(Msg::Log { run: uid.clone(), event: batch(n) });
+        n += BATCH;
+        for key in keys {
+            console.key(key);
+        }
+        console.frame();
+    };
+    c.bench_function("in the flood: a batch, a key that moves, and the frame", |b| {
+        b.iter(|| step(&mut console, &["k"]));
+    });
+    c.bench_function("in the flood: a batch, a search that finds nothing, and the frame", |b| {
+        b.iter(|| step(&mut console, &["/", "z", "q", "x", "enter"]));
+    });
+    c.bench_function("in the flood: a batch, the next match, and the frame", |b| {
+        step(&mut console, &["/", "s", "t", "e", "p", "enter"]);
+        b.iter(|| step(&mut console, &["n"]));
+    });
+    console.key("W");
+    console.key("z");
+    c.bench_function("in the flood: a batch, and the frame of the zoomed log with long lines broken", |b| {
+        b.iter(|| step(&mut console, &["k"]));
+    });
+}
+
+criterion_group! {
+    name = slow;
+    config = Criterion::default().sample_size(10);
+    targets = flood
+}
 criterion_group!(console, start, hosts, log);
-criterion_main!(console);
+criterion_main!(console, slow);

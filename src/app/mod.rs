@@ -19,6 +19,7 @@ mod flight;
 pub mod form;
 mod input;
 pub mod items;
+pub mod life;
 pub mod log;
 mod msg;
 mod notice;

@@ -9,6 +9,8 @@ mod clipboard;
 mod decode;
 mod effects;
 mod error;
+#[cfg(test)]
+mod hostile;
 mod input;
 mod looks;
 mod outside;

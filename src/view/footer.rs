@@ -179,6 +179,7 @@ fn label(state: &State, action: Action) -> &'static str {
         Action::Filter if state.screen == Screen::Run => "search",
         Action::Open if state.screen == Screen::Run => match state.run.as_ref().map(|r| r.focus) {
             Some(Pane::Tasks) => "open",
+            Some(Pane::Log) => "its task",
             _ => "zoom",
         },
         _ => action.info().label,
@@ -235,7 +236,17 @@ fn candidates(state: &State) -> &'static [Action] {
             Topic::Activity => &[A::Open, A::Copy, A::Filter, A::Sort, A::Back],
         },
         Screen::Run => match state.run.as_ref().map(|r| r.focus) {
-            Some(Pane::Log) => &[A::Filter, A::NextMatch, A::Follow, A::Stop, A::Open, A::Copy, A::Back],
+            Some(Pane::Log) => &[
+                A::Filter,
+                A::NextMatch,
+                A::Follow,
+                A::Open,
+                A::OnlyTask,
+                A::SaveLog,
+                A::Stop,
+                A::Copy,
+                A::Back,
+            ],
             Some(Pane::Result) => &[
                 A::Approve,
                 A::Reject,

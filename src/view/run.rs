@@ -6,9 +6,11 @@ use super::layout::Layout;
 use super::pen::{Pen, columns, rows};
 use super::runs::{duration, run_counts};
 use super::text::{Piece, cut_end, cut_middle, width};
-use super::words::{phase_role, spinner, status_role};
+use super::words::{age, phase_role, spinner, status_role};
 use super::{doc, log};
-use crate::app::screens::run::{Pane, RunScreen, Shown, Stage, stages};
+use crate::app::life::{self, Sign};
+use crate::app::screens::run::{Pane, RunScreen, Shown};
+use crate::app::screens::stages::{Stage, stages};
 use crate::app::screens::tasks::{self, Order, RowKind, TaskRow};
 use crate::app::{Effect, Seen, State, describe, time};
 use crate::config::Role;
@@ -17,6 +19,8 @@ use crate::domain::{BackEnd, Health, Phase, Run};
 
 /// From this width on the result stands beside the tasks.
 const SPLIT: u16 = 100;
+/// Narrower than this there is no room for a task's host and its state in words.
+const NARROW: u16 = 60;
 
 /// Draws the screen.
 pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, seen: &mut Seen) {
@@ -84,7 +88,37 @@ fn status(pen: &mut Pen<'_>, area: Rect, state: &State, run: &Run, seen: &mut Se
     };
     let text = format!("{} {words}", pen.symbols().phase(run.phase));
     let inner = columns(area, 0, area.width.saturating_sub(1));
-    pen.put_right(inner, 0, &text, phase_role(run.phase));
+    let at = pen.put_right(inner, 0, &text, phase_role(run.phase));
+    silence(pen, columns(inner, 0, at.saturating_sub(2)), state, run, seen);
+}
+
+/// A run that calls itself running and has shown nothing for long.
+fn silence(pen: &mut Pen<'_>, area: Rect, state: &State, run: &Run, seen: &mut Seen) {
+    let Some(last) = life::last_sign(&state.store, run) else { return };
+    let Some(Sign::Silent(since)) = life::signs(&state.store, run, state.now).first().copied() else {
+        let soon = jiff::SignedDuration::from_secs(life::SILENT_AFTER);
+        seen.wake_at(last.checked_add(soon).unwrap_or(state.now).max(state.now));
+        return;
+    };
+    let silent = age(since, state.now, seen);
+    let text = format!("{} no sign of life for {silent}", pen.symbols().warning());
+    // Beside the path of screens, where there is room: else it is what counts.
+    let at = area.width.saturating_sub(u16::try_from(width(&text)).unwrap_or(u16::MAX));
+    pen.clear(columns(area, at.saturating_sub(2), area.width));
+    pen.put_right(area, 0, &text, Role::Warning);
+}
+
+/// What ARA does not tell yet, or ever.
+fn lag(state: &State, run: &Run) -> Option<String> {
+    let results = state.store.results(&run.uid).and_then(|e| e.results.as_ref());
+    if results.is_some_and(|r| r.truncated) {
+        return Some(format!("only {} results are read, the oldest are left out", results?.results.len()));
+    }
+    life::signs(&state.store, run, state.now).into_iter().find_map(|sign| match sign {
+        Sign::AraLags(seconds) => Some(format!("ARA lags by {}", time::short(seconds))),
+        Sign::AraOpen => Some("ARA has it as running: the last results may be missing".to_owned()),
+        Sign::Silent(_) => None,
+    })
 }
 
 /// Stages at the left, counts at the right.
@@ -93,7 +127,8 @@ fn summary(pen: &mut Pen<'_>, area: Rect, state: &State, run: &Run, seen: &mut S
         return;
     }
     let counted = counts(state, run);
-    let stages = stages(run, state.store.results(&run.uid).and_then(|r| r.results.as_deref()), state.now);
+    let results = state.store.results(&run.uid).and_then(|r| r.results.as_deref());
+    let stages = stages(run, results, state.store.log(&run.uid), state.now);
     if run.phase == Phase::Pending || stages.iter().any(|s| s.running) {
         seen.wake_at(next_second(state));
     }
@@ -103,6 +138,10 @@ fn summary(pen: &mut Pen<'_>, area: Rect, state: &State, run: &Run, seen: &mut S
     let counts_at = area.width.saturating_sub(u16::try_from(wide).unwrap_or(u16::MAX));
     // The wait for a decision says nothing of the machines: the bars compare the others.
     let whole = stages.iter().skip(1).filter_map(|s| s.milliseconds).max().unwrap_or(0);
+    // What is recorded nowhere is no stage once a later one has begun.
+    let begun = stages.iter().rposition(|s| s.milliseconds.is_some()).unwrap_or(0);
+    let known = stages.iter().enumerate().filter(|(at, s)| *at > begun || s.milliseconds.is_some());
+    let stages: Vec<&Stage> = known.map(|(_, stage)| stage).collect();
     let mut shown: Vec<Vec<Piece>> = stages.iter().map(|s| stage_pieces(pen, s, whole, bars)).collect();
     let long = |pieces: &Vec<Piece>| pieces.iter().map(|p| width(&p.text)).sum::<usize>() + 3;
     // The stages that are over leave first.
@@ -182,7 +221,13 @@ fn tasks(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run: 
             pen.put_right(right, 0, &cut_end(&problem.text, room, pen.symbols().ellipsis()), Role::Error);
         }
         None => {
-            pen.put_right(right, 0, &looked_at(screen), Role::Key);
+            let warning = lag(state, run).map(|text| format!("{} {text}", pen.symbols().warning()));
+            let at = pen.put_right(right, 0, &looked_at(screen), Role::Key);
+            if let Some(text) = warning {
+                let left = columns(right, 8, at.saturating_sub(10));
+                let text = cut_end(&text, usize::from(left.width), pen.symbols().ellipsis());
+                pen.put_right(left, 0, &text, Role::Warning);
+            }
         }
     }
     let list = rows(area, 1, area.height);
@@ -255,12 +300,16 @@ fn draw_task(pen: &mut Pen<'_>, line: Rect, row: &TaskRow, selected: bool, focus
     pen.put(line, x, 0, symbols.status(row.status), status_role(row.status));
     let right = line.width.saturating_sub(1);
     let time_at = right.saturating_sub(7);
-    let state_at = time_at.saturating_sub(13);
+    let mut state_at = time_at.saturating_sub(13);
     let mut name_end = state_at;
+    if hosts > 0 && line.width < NARROW {
+        // The symbol says how it ended.
+        (state_at, name_end) = (time_at, time_at);
+    }
     if let RowKind::Task { host: Some(host), .. } = &row.kind {
         // At most a third: the name of the task counts more.
         let wide = u16::try_from(hosts).unwrap_or(u16::MAX).min(line.width / 3);
-        name_end = state_at.saturating_sub(wide + 1);
+        name_end = name_end.saturating_sub(wide + 1);
         let host = cut_middle(&super::text::harmless(host), usize::from(wide), symbols.ellipsis());
         pen.put(columns(line, name_end, wide), 0, 0, &host, Role::Muted);
     }
@@ -272,7 +321,9 @@ fn draw_task(pen: &mut Pen<'_>, line: Rect, row: &TaskRow, selected: bool, focus
         (false, _) => name_role,
     };
     pen.put(line, x + 2, 0, &name, role);
-    pen.put_right(columns(line, state_at, 12), 0, &state_text, state_role);
+    if state_at < time_at {
+        pen.put_right(columns(line, state_at, 12), 0, &state_text, state_role);
+    }
     pen.put_right(columns(line, time_at, 7), 0, &took, Role::Muted);
 }
 

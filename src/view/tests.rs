@@ -1,5 +1,6 @@
 //! Pictures of the console, and every size.
 
+mod inside;
 mod scene;
 
 use scene::{Scene, deeds, down, failed_run, many, site, targets};

@@ -5,6 +5,7 @@ pub mod list;
 pub mod logview;
 pub mod run;
 pub mod runs;
+pub mod stages;
 pub mod tasks;
 
 use super::items::Topic;

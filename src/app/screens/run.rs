@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use jiff::Timestamp;
-
 use super::logview::LogView;
 use super::tasks::{self, Look, Order, RowKind, TaskRow, Tree};
 use crate::app::document::{self, Document};
@@ -11,9 +9,9 @@ use crate::app::edit::LineEdit;
 use crate::app::log::Jump;
 use crate::app::store::Store;
 use crate::app::table::{Move, window};
-use crate::domain::results::{PlaybookStatus, RunResults, TaskResult};
+use crate::domain::Run;
+use crate::domain::results::TaskResult;
 use crate::domain::text::Needle;
-use crate::domain::{Phase, Run};
 
 /// The panes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -297,70 +295,4 @@ fn first_look(rows: &[TaskRow], complete: bool) -> usize {
     let failed = |r: &TaskRow| matches!(r.kind, RowKind::Task { .. }) && tasks::is_failure(r.status);
     let end = if complete { 0 } else { rows.len().saturating_sub(1) };
     rows.iter().position(failed).unwrap_or(end)
-}
-
-/// One stage of a run, from the first hook to the end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stage {
-    /// Its name.
-    pub name: &'static str,
-    /// How long it took, or takes until now, in milliseconds; none: not begun.
-    pub milliseconds: Option<u64>,
-    /// It is the one that runs.
-    pub running: bool,
-    /// It ended badly.
-    pub failed: bool,
-}
-
-/// The stages of a run as far as they are known.
-#[must_use]
-pub fn stages(run: &Run, results: Option<&RunResults>, now: Timestamp) -> Vec<Stage> {
-    let decided = run.decision.as_ref().map(|d| d.at);
-    let playbook = results.and_then(|r| r.playbooks.last());
-    let ansible = playbook.and_then(|p| p.started);
-    let end = run.finished.or_else(|| run.last_outcome().map(|o| o.at)).or(playbook.and_then(|p| p.ended));
-    let held = matches!(run.phase, Phase::Rejected | Phase::Stopped | Phase::Failed);
-    let starts = [Some(run.created), decided, run.started, ansible];
-    let mut out = Vec::new();
-    for (at, name) in ["announced", "approved", "pod", "ansible"].into_iter().enumerate() {
-        let from = starts.get(at).copied().flatten();
-        let next = starts.iter().skip(at + 1).copied().flatten().next();
-        let until = next.or(if run.is_over() { end.or(from) } else { None });
-        let last = next.is_none();
-        let span = from.map(|from| until.unwrap_or(now).duration_since(from).as_millis().max(0));
-        out.push(Stage {
-            name,
-            milliseconds: span.and_then(|ms| u64::try_from(ms).ok()),
-            running: from.is_some() && last && !run.is_over(),
-            failed: from.is_some() && last && held && run.phase != Phase::Stopped
-                || name == "ansible" && playbook.is_some_and(|p| p.status == PlaybookStatus::Failed),
-        });
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::app::sample;
-    use crate::domain::{Decision, Verdict};
-
-    #[test]
-    fn stages_end_where_the_next_begins() {
-        let mut run = sample::run("a.org", Phase::Running);
-        run.created = sample::ago(300);
-        run.decision = Some(Decision { verdict: Verdict::Approved, by: "ann".into(), at: sample::ago(100) });
-        run.started = Some(sample::ago(90));
-        let stages = stages(&run, None, sample::now());
-        let spans: Vec<_> = stages.iter().map(|s| (s.name, s.milliseconds, s.running)).collect();
-        assert_eq!(
-            spans,
-            [
-                ("announced", Some(200_000), false),
-                ("approved", Some(10_000), false),
-                ("pod", Some(90_000), true),
-                ("ansible", None, false)
-            ]
-        );
-    }
 }

@@ -120,6 +120,12 @@ impl Scene {
         out
     }
 
+    /// The terminal has another size.
+    pub(crate) fn resize(&mut self, width: u16, height: u16) -> &mut Self {
+        (self.width, self.height) = (width, height);
+        self.send(Msg::Resize { width, height })
+    }
+
     pub(crate) fn health(&mut self, back_end: BackEnd, health: Health) -> &mut Self {
         self.send(Msg::Health(back_end, health))
     }
@@ -279,7 +285,7 @@ pub(crate) fn lines(texts: &[&str]) -> LogEvent {
     LogEvent::Lines(texts.iter().map(line).collect())
 }
 
-fn recorded() -> RunResults {
+pub(crate) fn recorded() -> RunResults {
     use ResultStatus as S;
     let mut list = Vec::new();
     let mut id = 0;
