@@ -241,7 +241,7 @@ async fn show(config: Config, settings: Settings, global: &Global) -> Result<Exi
         _ => None,
     };
     let options = console::Options { config, settings, sources: sources(global), panic };
-    match console::run(options, CancellationToken::new()).await {
+    match Box::pin(console::run(options, CancellationToken::new())).await {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => {
             cli::fail(&error.to_string());
