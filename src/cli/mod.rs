@@ -1,9 +1,12 @@
 //! The commands on nouns: parse, call ops, print as table, JSON or YAML. `main.rs` routes; nothing here starts a server or a
 //! console.
 
+pub mod activity;
+pub mod cluster;
 pub mod config;
 pub mod hosts;
 mod output;
+pub mod queue;
 pub mod runs;
 pub mod targets;
 pub mod tokens;
@@ -34,6 +37,14 @@ pub enum Noun {
     /// Bootstrap tokens: list, create, delete, join-command
     #[command(subcommand)]
     Tokens(tokens::Command),
+    /// The cluster: info, ca
+    #[command(subcommand)]
+    Cluster(cluster::Command),
+    /// The runs' queues and the dead letters: list, requeue, drop
+    #[command(subcommand)]
+    Queue(queue::Command),
+    /// What was done, by whom, on what and the outcome
+    Activity(activity::Command),
 }
 
 /// How a command prints.
@@ -144,5 +155,8 @@ async fn go(noun: Noun, settings: &Settings, format: Format) -> Result<(), Failu
         Noun::Runs(command) => runs::run(&context, command).await,
         Noun::Targets(command) => targets::run(&context, command).await,
         Noun::Tokens(command) => tokens::run(&context, command).await,
+        Noun::Cluster(command) => cluster::run(&context, command).await,
+        Noun::Queue(command) => queue::run(&context, command).await,
+        Noun::Activity(command) => activity::run(&context, command).await,
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod activity;
 mod announcement;
+pub mod cluster;
 mod decision;
 mod host;
 mod key;
@@ -9,6 +10,7 @@ mod message;
 mod outcome;
 mod pod;
 mod problem;
+pub mod queue;
 pub mod record;
 pub mod results;
 mod run;

@@ -1,11 +1,18 @@
-//! What a machine needs to join the cluster: `cluster-info`, and the cluster's root CA.
+//! What a machine needs to join the cluster: `cluster-info`, and the cluster's root CA; and all that is known of the cluster.
 
+use std::net::IpAddr;
+
+use jiff::Timestamp;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use x509_cert::der::{DecodePem, Encode};
+use x509_cert::der::{Decode, Encode};
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
 
 use super::OpError;
 use crate::backend::kube::{ConfigMapData, Kube, KubeErrorKind};
+use crate::domain::Problem;
+use crate::domain::cluster::{Certificate, ClusterInfo, Served};
 
 /// What `cluster-info` says, with what is computed from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +81,100 @@ pub async fn root_ca(kube: &Kube) -> Result<String, OpError> {
     })
 }
 
+/// All that is known of the cluster. What cannot be read is named among the problems: the rest is worth showing.
+pub async fn look(kube: &Kube) -> ClusterInfo {
+    let (version, served, join, root) = tokio::join!(kube.ping(), served(kube), join(kube), root_ca(kube));
+    let mut problems = Vec::new();
+    let version = version.map_err(|e| problems.push(e.problem("API server"))).ok();
+    let served = served.map_err(|e| problems.push(e.problem("API server's certificate"))).ok();
+    let join = join.map_err(|e| problems.push(e.problem("cluster-info"))).ok();
+    let root = root.map_err(|e| problems.push(e.problem("kube-root-ca.crt"))).ok();
+    let mut chain = |pem: Option<&str>, subject: &str| match pem.map(certificates) {
+        Some(Ok(chain)) => chain,
+        Some(Err(what)) => {
+            let text = format!("{subject} has a CA that cannot be read: {what}");
+            problems.push(Problem::new(subject, crate::domain::ProblemKind::Failed, text));
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
+    let join_ca = chain(join.as_ref().map(|join| join.ca_cert.as_str()), "cluster-info");
+    let root_ca = chain(root.as_deref(), "kube-root-ca.crt");
+    let trusted = |chain: &[Certificate]| {
+        chain.iter().map(|c| c.fingerprint.clone()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let known = !join_ca.is_empty() && !root_ca.is_empty();
+    ClusterInfo {
+        server: kube.place(),
+        version,
+        served,
+        join_server: join.map(|join| join.endpoint),
+        same_ca: known.then(|| trusted(&join_ca) == trusted(&root_ca)),
+        join_ca,
+        root_ca,
+        problems,
+    }
+}
+
+/// How the API server shows itself.
+///
+/// # Errors
+/// When it does not answer, or shows a certificate that cannot be read.
+pub async fn served(kube: &Kube) -> Result<Served, OpError> {
+    let Some(der) = kube.served_certificate().await? else { return Ok(Served::Plain) };
+    let unreadable = |what: String| OpError::Missing(format!("the API server's certificate {what}"));
+    let certificate =
+        x509_cert::Certificate::from_der(&der).map_err(|e| unreadable(format!("cannot be read: {e}")))?;
+    read(&certificate).map(Served::Tls).map_err(unreadable)
+}
+
+/// The certificates of a PEM text.
+fn certificates(pem: &str) -> Result<Vec<Certificate>, String> {
+    let chain = x509_cert::Certificate::load_pem_chain(pem.as_bytes()).map_err(|e| e.to_string())?;
+    chain.iter().map(read).collect()
+}
+
+fn read(certificate: &x509_cert::Certificate) -> Result<Certificate, String> {
+    let tbs = &certificate.tbs_certificate;
+    let der = certificate.to_der().map_err(|e| e.to_string())?;
+    let key =
+        tbs.subject_public_key_info.to_der().map_err(|e| format!("has a key that cannot be read: {e}"))?;
+    let time = |time: x509_cert::time::Time| {
+        i64::try_from(time.to_unix_duration().as_secs())
+            .ok()
+            .and_then(|seconds| Timestamp::from_second(seconds).ok())
+            .unwrap_or(Timestamp::MAX)
+    };
+    let names = match tbs.get::<SubjectAltName>() {
+        Ok(names) => names.map(|(_, names)| names.0).unwrap_or_default(),
+        Err(error) => return Err(format!("has names that cannot be read: {error}")),
+    };
+    let bytes: Vec<String> = Sha256::digest(&der).iter().map(|byte| format!("{byte:02X}")).collect();
+    Ok(Certificate {
+        subject: tbs.subject.to_string(),
+        issuer: tbs.issuer.to_string(),
+        names: names.iter().filter_map(name).collect(),
+        begins: time(tbs.validity.not_before),
+        expires: time(tbs.validity.not_after),
+        fingerprint: bytes.join(":"),
+        key_hash: format!("sha256:{}", data_encoding::HEXLOWER.encode(&Sha256::digest(&key))),
+    })
+}
+
+fn name(name: &GeneralName) -> Option<String> {
+    match name {
+        GeneralName::DnsName(name) => Some(name.to_string()),
+        GeneralName::IpAddress(bytes) => {
+            let bytes = bytes.as_bytes();
+            let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+            let address = v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()?;
+            Some(address.to_string())
+        }
+        GeneralName::UniformResourceIdentifier(uri) => Some(uri.to_string()),
+        _ => None,
+    }
+}
+
 fn parse(kubeconfig: &str) -> Result<JoinInfo, String> {
     let parsed: Kubeconfig =
         serde_saphyr::from_str(kubeconfig).map_err(|e| format!("has no readable kubeconfig: {e}"))?;
@@ -83,17 +184,35 @@ fn parse(kubeconfig: &str) -> Result<JoinInfo, String> {
         .ok()
         .and_then(|bytes| String::from_utf8(bytes).ok())
         .ok_or("has a CA that is not base64")?;
-    let certificate = x509_cert::Certificate::from_pem(pem.as_bytes())
-        .map_err(|e| format!("has a CA that cannot be read: {e}"))?;
-    let key = certificate
-        .tbs_certificate
-        .subject_public_key_info
-        .to_der()
-        .map_err(|e| format!("has a CA whose key cannot be read: {e}"))?;
+    // While a CA is being replaced there are two; the hash of either would do.
+    let chain = certificates(&pem).map_err(|e| format!("has a CA that cannot be read: {e}"))?;
+    let first = chain.into_iter().next().ok_or("has no CA")?;
     Ok(JoinInfo {
         endpoint: cluster.server,
-        ca_hash: format!("sha256:{}", data_encoding::HEXLOWER.encode(&Sha256::digest(&key))),
+        ca_hash: first.key_hash,
         ca_cert: pem,
         kubeconfig: kubeconfig.to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CA: &str = include_str!("../../tests/data/ca.pem");
+
+    #[test]
+    fn a_certificate_is_read_as_openssl_reads_it() {
+        // openssl x509 -fingerprint -sha256; openssl x509 -pubkey | openssl pkey -pubin -outform der | sha256sum
+        let read = certificates(CA).unwrap().remove(0);
+        assert_eq!((read.subject.as_str(), read.issuer.as_str()), ("CN=test-ca", "CN=test-ca"));
+        assert_eq!(read.expires.to_string(), "2126-11-07T15:06:09Z");
+        assert_eq!(
+            read.fingerprint,
+            "16:EE:21:6D:25:D1:72:60:25:58:45:FA:29:DF:84:13:65:60:97:F1:ED:EC:77:CB:B5:44:AD:40:D2:2A:D7:4F"
+        );
+        assert_eq!(read.key_hash, "sha256:71c5ab64b5e1c7b82df5d516b75e9561b0daa870d8c27f93132b191d859713f1");
+        assert_eq!(certificates(&format!("{CA}{CA}")).unwrap().len(), 2);
+        assert!(certificates("no certificate").is_err());
+    }
 }

@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use super::OpError;
 use super::decide::current;
 use crate::backend::amqp::Broker;
-use crate::backend::kube::{Kube, KubeErrorKind};
+use crate::backend::kube::{About, Kube, KubeErrorKind};
 use crate::config::Permit;
+use crate::domain::activity::Deed;
 use crate::domain::text::plain;
 use crate::domain::{Message, Run};
 
@@ -38,7 +39,12 @@ pub async fn deliver(
     }
     match kube.set_delivered(permit, &details.run, Timestamp::now()).await {
         Err(error) if error.kind != KubeErrorKind::NotFound => Err(error.into()),
-        _ => Ok(()),
+        Err(_) => Ok(()),
+        Ok(_) => {
+            let note = format!("the message of {} is in its queue", run.host);
+            Box::pin(kube.report(permit, &About::from(run), Deed::Deliver, &note, "server")).await;
+            Ok(())
+        }
     }
 }
 

@@ -10,6 +10,7 @@ pub mod logs;
 pub mod machine;
 pub mod marks;
 pub mod prune;
+pub mod queue;
 pub mod results;
 pub mod runs;
 pub mod targets;

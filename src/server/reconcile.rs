@@ -19,7 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use super::notes::Notes;
-use crate::backend::kube::{Holder, KubeErrorKind, RunsEvent};
+use crate::backend::kube::{About, Holder, KubeErrorKind, RunsEvent};
+use crate::domain::activity::Deed;
 use crate::domain::{Health, Mark, Phase, Run};
 use crate::ops::{self, OpError};
 
@@ -372,7 +373,12 @@ async fn prune(context: &Context, runs: &Runs) {
     };
     for run in surplus {
         match context.kube.delete_run(&context.permit, &run).await {
-            Ok(()) => tracing::info!(run = run.name, "pruned"),
+            Ok(()) => {
+                let note = format!("pruned: {} has newer runs", run.host);
+                let about = About::from(&run);
+                let told = context.kube.report(&context.permit, &about, Deed::Prune, &note, "server");
+                Box::pin(told).await;
+            }
             Err(error) if error.kind == KubeErrorKind::NotFound => {}
             Err(error) => tracing::warn!(%error, "not pruned"),
         }

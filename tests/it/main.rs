@@ -10,9 +10,11 @@
     clippy::string_slice
 )]
 
+mod activity;
 mod amqp;
 mod api;
 mod ara;
+mod cluster;
 mod config;
 mod console;
 mod ground;
@@ -22,6 +24,7 @@ mod policy;
 mod provision;
 mod proxy;
 mod pty;
+mod queue;
 mod repair;
 mod runner;
 mod server;

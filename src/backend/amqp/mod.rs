@@ -11,6 +11,7 @@ mod address;
 mod connect;
 mod delivery;
 mod error;
+mod letters;
 mod link;
 mod pulse;
 mod topology;
@@ -28,11 +29,13 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::config::{Amqp, Permit};
+pub use crate::domain::queue::QueueState;
 use crate::domain::{Health, Message};
 
 use address::Address;
 pub use delivery::{Delivery, Settled};
 pub use error::AmqpError;
+pub use letters::HeldLetters;
 use link::{Link, Open};
 use pulse::{Lane, Pulse};
 use topology::Names;
@@ -71,15 +74,6 @@ pub enum Taken {
     Delivery(Box<Delivery>),
     /// The broker was there, the message was not, until the time was over.
     Nothing,
-}
-
-/// What the broker says of a run's queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QueueState {
-    /// Messages that wait; one that a pod holds is not counted.
-    pub messages: u32,
-    /// Pods that wait for the message.
-    pub consumers: u32,
 }
 
 impl std::fmt::Debug for Broker {
@@ -190,6 +184,12 @@ impl Broker {
         .await
     }
 
+    /// The name of a run's queue.
+    #[must_use]
+    pub fn queue_of(run: &str) -> String {
+        topology::queue(run)
+    }
+
     /// Says good-bye to the broker. What comes after connects again.
     pub async fn close(&self) {
         tokio::join!(self.0.publishing.close(), self.0.consuming.close());
@@ -267,7 +267,8 @@ impl Broker {
         let mut headers = FieldTable::default();
         let reason: String = reason.chars().take(REASON_LIMIT).collect();
         headers.insert(REASON_HEADER.into(), AMQPValue::LongString(reason.into()));
-        let properties = run_properties(id.unwrap_or_default()).with_headers(headers);
+        let now = u64::try_from(jiff::Timestamp::now().as_second()).unwrap_or_default();
+        let properties = run_properties(id.unwrap_or_default()).with_headers(headers).with_timestamp(now);
         self.bounded(PUBLISH_LIMIT, &doing, || async {
             let properties = properties.clone();
             let (open, channel) = self.0.publishing.channel(&doing).await?;

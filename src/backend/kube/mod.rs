@@ -11,6 +11,7 @@ mod lease;
 mod pods;
 mod runs;
 mod secrets;
+mod served;
 mod watch;
 
 use std::sync::Arc;
