@@ -34,7 +34,7 @@ pub(super) async fn run(context: &Context<'_>, command: Command) -> Result<(), F
     let done = match command {
         Command::List => list(context, &broker).await,
         Command::Requeue { ids } => {
-            let (permit, by) = (context.permit()?, context.operator().await);
+            let (permit, by) = (context.permit()?, context.operator().await?);
             each(&ids, async |id| {
                 let run = Box::pin(ops::queue::requeue(&context.kube, &permit, &broker, id, &by)).await?;
                 Ok(format!("{id}: back on the queue of {}", run.name))
@@ -42,7 +42,7 @@ pub(super) async fn run(context: &Context<'_>, command: Command) -> Result<(), F
             .await
         }
         Command::Drop { ids } => {
-            let (permit, by) = (context.permit()?, context.operator().await);
+            let (permit, by) = (context.permit()?, context.operator().await?);
             each(&ids, async |id| {
                 Box::pin(ops::queue::drop_letter(&context.kube, &permit, &broker, id, &by)).await?;
                 Ok(format!("{id}: thrown away"))
