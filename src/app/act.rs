@@ -2,15 +2,14 @@
 
 use super::describe;
 use super::dialog::{Dialog, Palette, TextKind};
-use super::effect::{Effect, EffectId};
-use super::form::Form;
+use super::effect::{Effect, EffectId, Fetch};
 use super::items::{Item, Topic};
 use super::notice::Level;
 use super::screens::Screen;
 use super::screens::run::Pane;
 use super::seen::Seen;
 use super::state::State;
-use super::{act_run, flight, input, open, permit, screens, update};
+use super::{act_list, act_run, flight, input, open, permit, screens, update};
 use crate::config::Action;
 
 /// Does an action, or says why it cannot be done.
@@ -40,6 +39,8 @@ pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
         Action::GoHosts => open::go(state, Screen::Hosts),
         Action::GoRuns => open::go(state, Screen::Runs),
         Action::GoTargets => open::go(state, Screen::List(Topic::Targets)),
+        Action::GoTokens => open::go(state, Screen::List(Topic::Tokens)),
+        Action::GoQueue => open::go(state, Screen::List(Topic::Queue)),
         Action::GoActivity => open::go(state, Screen::List(Topic::Activity)),
         Action::PreviousScreen => {
             open::back(state);
@@ -58,9 +59,14 @@ pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
         Action::Boot => {
             flight::start(state, Effect::BootMachine { id: EffectId(0) });
         }
-        Action::Refresh | Action::AddTarget | Action::LabelTargets | Action::RemoveTargets => {
-            act_in_list(state, seen, action);
+        Action::Yaml => {
+            if let Some(run) = seen.subject.as_ref().and_then(|uid| state.store.run(uid)).or(state.current())
+            {
+                let what = Fetch::Yaml(open::run_ref(run));
+                flight::start(state, Effect::Fetch { id: EffectId(0), what });
+            }
         }
+        _ if act_list::owns(action) => act_list::act(state, seen, action),
         _ if state.screen == Screen::Run => act_run::act(state, seen, action),
         _ => act_in_table(state, seen, action),
     }
@@ -85,42 +91,6 @@ fn subjects(state: &State, seen: &Seen) -> Vec<String> {
     match (&state.run, state.screen) {
         (Some(run), Screen::Run) => vec![run.uid.clone()],
         _ => seen.subject.iter().cloned().collect(),
-    }
-}
-
-/// The rows of the topic that an action is for: the marked ones, else the one that was drawn under the cursor.
-fn listed(state: &State, seen: &Seen) -> Vec<String> {
-    let Some(list) = state.shown_list() else { return Vec::new() };
-    let marks = list.table.marks();
-    if marks.is_empty() {
-        return seen.subject.iter().filter(|key| list.item(key).is_some()).cloned().collect();
-    }
-    marks.iter().map(ToString::to_string).collect()
-}
-
-fn act_in_list(state: &mut State, seen: &Seen, action: Action) {
-    let Some(list) = state.shown_list() else { return };
-    let keys = listed(state, seen);
-    // What has an unknown form is kept as it is: nothing is done on it.
-    let known = |key: &&String| matches!(list.item(key), Some(Item::Target(t)) if t.unknown.is_none());
-    let targets: Vec<String> = keys.iter().filter(known).cloned().collect();
-    match action {
-        Action::Refresh => {
-            let topic = list.topic;
-            state.outbox.push(Effect::Look(topic));
-        }
-        Action::AddTarget => open::form(state, Form::add_target()),
-        _ if targets.is_empty() => {
-            state.show(Level::Warning, "there is no target under the cursor that could be changed");
-        }
-        Action::LabelTargets => {
-            let labels = match targets.as_slice() {
-                [one] => list.item(one).map(Item::labels).unwrap_or_default(),
-                _ => Vec::new(),
-            };
-            open::form(state, Form::label_targets(targets, &labels));
-        }
-        _ => open::ask_removal(state, &targets),
     }
 }
 
@@ -156,11 +126,8 @@ fn back(state: &mut State) {
 }
 
 fn enter(state: &mut State, seen: &Seen) {
-    if let Some(list) = state.shown_list() {
-        let Some(item) = seen.subject.as_ref().and_then(|key| list.item(key)) else { return };
-        let (doc, copy) = (item.document(&state.environment, state.now), item.copied());
-        let title = super::filter::Record::name(item).lines().next().unwrap_or_default().to_owned();
-        open::text(state, TextKind::Item, title, doc, copy);
+    if state.shown_list().is_some() {
+        act_list::open(state, seen);
         return;
     }
     if state.screen == Screen::Run {

@@ -6,6 +6,7 @@ use super::document::{Document, LineKind};
 use super::environment::EnvironmentInfo;
 use super::store::Store;
 use super::time;
+use crate::domain::cluster::{Certificate, ClusterInfo, Served};
 use crate::domain::{Kind, Outcome, Phase, Run, RunDetails, Verdict};
 
 /// So many failures in a row are worth a word before the next run.
@@ -19,6 +20,66 @@ pub fn moment(at: Timestamp, now: Timestamp, environment: &EnvironmentInfo) -> S
     let form = if at.date() == today { "%H:%M:%S" } else { "%Y-%m-%d %H:%M" };
     let suffix = if *zone == jiff::tz::TimeZone::UTC { " UTC" } else { "" };
     format!("{}{suffix}", at.strftime(form))
+}
+
+/// What is known of the cluster, to be read, and what is copied of it: the hash that machines are told.
+#[must_use]
+pub fn cluster(info: &ClusterInfo, now: Timestamp, environment: &EnvironmentInfo) -> (Document, String) {
+    let mut doc = Document::default();
+    doc.field("server", info.server.as_str());
+    doc.field("version", info.version.as_deref().unwrap_or("not known"));
+    match info.same_ca {
+        Some(true) => doc.push(LineKind::Text, "Machines that join and pods trust the same CA."),
+        Some(false) => doc
+            .push(LineKind::Problem, "Machines that join are told another CA than the one that pods trust."),
+        None => doc.push(LineKind::Muted, "Whether machines and pods trust the same CA is not known."),
+    }
+    for problem in &info.problems {
+        doc.push(LineKind::Problem, problem.to_string());
+    }
+    match &info.served {
+        Some(Served::Tls(certificate)) => {
+            of_certificate(&mut doc, "as the API server shows itself", certificate, now, environment)
+        }
+        Some(Served::Plain) => {
+            doc.push(LineKind::Muted, "The API server speaks plain HTTP: it has no certificate.")
+        }
+        None => {}
+    }
+    if let Some(server) = &info.join_server {
+        doc.heading("cluster-info");
+        doc.field("server", server.as_str());
+    }
+    for certificate in &info.join_ca {
+        of_certificate(&mut doc, "CA of cluster-info", certificate, now, environment);
+    }
+    for certificate in &info.root_ca {
+        of_certificate(&mut doc, "CA of kube-root-ca.crt", certificate, now, environment);
+    }
+    let hashes: Vec<&str> = info.join_ca.iter().map(|certificate| certificate.key_hash.as_str()).collect();
+    (doc, hashes.join("\n"))
+}
+
+fn of_certificate(
+    doc: &mut Document,
+    heading: &str,
+    certificate: &Certificate,
+    now: Timestamp,
+    environment: &EnvironmentInfo,
+) {
+    doc.heading(heading);
+    doc.field("subject", certificate.subject.as_str());
+    if !certificate.names.is_empty() {
+        doc.field("names", certificate.names.join(", "));
+    }
+    let left = time::seconds_between(now, certificate.expires);
+    let ends = moment(certificate.expires, now, environment);
+    doc.field(
+        "expires",
+        if left == 0 { format!("{ends}: expired") } else { format!("{ends}, in {}", time::short(left)) },
+    );
+    doc.field("sha256", certificate.fingerprint.as_str());
+    doc.field("key hash", certificate.key_hash.as_str());
 }
 
 /// What is unusual about approving this run; empty when nothing is.

@@ -63,8 +63,8 @@ pub struct Subject {
 pub enum Intent {
     /// A deed on runs.
     Do(Verb, Vec<Subject>),
-    /// Change something that is listed.
-    Change(Change),
+    /// Change what is listed.
+    Changes(Vec<Change>),
     /// Leave this environment for the one of this name.
     Switch(String),
     /// Leave the console.

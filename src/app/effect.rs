@@ -2,7 +2,7 @@
 
 use super::items::Topic;
 use crate::domain::target::{LabelChange, NewTarget};
-use crate::domain::{HostName, Parameters};
+use crate::domain::{HostName, Parameters, Token};
 
 /// Tells one effect from another, and late answers from awaited ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,6 +26,21 @@ pub enum Change {
     AddTarget(NewTarget),
     /// Remove the targets of these addresses, in one write.
     RemoveTargets(Vec<String>),
+    /// Mint a token.
+    MintToken {
+        /// How long it is good, in seconds.
+        lifetime: u64,
+        /// The groups that it gives.
+        groups: Vec<String>,
+        /// What it is for.
+        description: String,
+    },
+    /// Revoke this token.
+    RevokeToken(Token),
+    /// Put the dead letter of this id back on its run's queue; with the key of its row.
+    Requeue(String, String),
+    /// Throw the dead letter of this id away; with the key of its row.
+    DropLetter(String, String),
     /// Change the labels of the targets of these addresses, in one write.
     LabelTargets(Vec<String>, LabelChange),
 }
@@ -42,6 +57,10 @@ impl Change {
             Self::AddTarget(new) => format!("adding {}", new.address),
             Self::RemoveTargets(addresses) => format!("removing {}", several(addresses)),
             Self::LabelTargets(addresses, _) => format!("labelling {}", several(addresses)),
+            Self::MintToken { .. } => "minting a token".to_owned(),
+            Self::RevokeToken(token) => format!("revoking token {}", token.id),
+            Self::Requeue(id, _) => format!("putting letter {id} back"),
+            Self::DropLetter(id, _) => format!("throwing letter {id} away"),
         }
     }
 
@@ -50,9 +69,35 @@ impl Change {
     pub fn rows(&self) -> (Topic, Vec<&str>) {
         match self {
             Self::AddTarget(new) => (Topic::Targets, vec![&new.address]),
+            Self::MintToken { .. } => (Topic::Tokens, Vec::new()),
+            Self::RevokeToken(token) => (Topic::Tokens, vec![&token.name]),
+            Self::Requeue(_, key) | Self::DropLetter(_, key) => (Topic::Queue, vec![key]),
             Self::RemoveTargets(addresses) | Self::LabelTargets(addresses, _) => {
                 (Topic::Targets, addresses.iter().map(String::as_str).collect())
             }
+        }
+    }
+}
+
+/// Something to be fetched and shown.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fetch {
+    /// The command that a machine joins with under this token: [`Answer::Text`](super::Answer::Text).
+    JoinCommand(String),
+    /// What is known of the cluster: [`Answer::Cluster`](super::Answer::Cluster).
+    Cluster,
+    /// The run's Job as YAML: [`Answer::Text`](super::Answer::Text).
+    Yaml(RunRef),
+}
+
+impl Fetch {
+    /// What it fetches, as the start of a sentence in the making.
+    #[must_use]
+    pub fn doing(&self) -> String {
+        match self {
+            Self::JoinCommand(token) => format!("making the join command of {token}"),
+            Self::Cluster => "looking at the cluster".to_owned(),
+            Self::Yaml(run) => format!("fetching {}", run.name),
         }
     }
 }
@@ -121,6 +166,13 @@ pub enum Effect {
         id: EffectId,
         /// Which run.
         run: RunRef,
+    },
+    /// Fetch something and show it.
+    Fetch {
+        /// The id of the answer.
+        id: EffectId,
+        /// What.
+        what: Fetch,
     },
     /// Fetch one result: [`Answer::Result`](super::Answer::Result).
     FetchResult {
@@ -191,6 +243,7 @@ impl Effect {
             | Self::Retry { id, .. }
             | Self::Stop { id, .. }
             | Self::Change { id, .. }
+            | Self::Fetch { id, .. }
             | Self::BootMachine { id }
             | Self::OpenRun { id, .. }
             | Self::FetchResult { id, .. }
@@ -222,6 +275,7 @@ impl Effect {
             | Self::Change { .. }
             | Self::BootMachine { .. } => true,
             Self::OpenRun { .. }
+            | Self::Fetch { .. }
             | Self::FetchResult { .. }
             | Self::Follow { .. }
             | Self::Unfollow { .. }
@@ -255,6 +309,7 @@ impl Effect {
             Self::Retry { run, .. } => format!("asking for another run of {}", run.host),
             Self::Stop { run, .. } => format!("stopping {}", run.name),
             Self::Change { change, .. } => change.doing(),
+            Self::Fetch { what, .. } => what.doing(),
             Self::Look(_) | Self::LookAway => "fetching the rows".to_owned(),
             Self::BootMachine { .. } => "booting a machine".to_owned(),
             Self::OpenRun { run, .. } => format!("fetching {}", run.name),
@@ -286,6 +341,7 @@ impl Effect {
             | Self::Follow { run } => Some(&run.uid),
             Self::FetchResult { run, .. } | Self::Unfollow { run } => Some(run),
             Self::Change { .. }
+            | Self::Fetch { .. }
             | Self::Look(_)
             | Self::LookAway
             | Self::BootMachine { .. }
@@ -309,6 +365,7 @@ impl Effect {
             | Self::Retry { id, .. }
             | Self::Stop { id, .. }
             | Self::Change { id, .. }
+            | Self::Fetch { id, .. }
             | Self::BootMachine { id }
             | Self::OpenRun { id, .. }
             | Self::FetchResult { id, .. }

@@ -4,6 +4,7 @@ use super::dialog::{Subject, Verb};
 use super::effect::{Change, Effect, EffectId};
 use super::msg::Answer;
 use super::notice::{Bulk, BulkRow, Entry, InFlight, Level};
+use super::open;
 use super::screens::Screen;
 use super::state::State;
 use crate::domain::{Parameters, Problem};
@@ -50,9 +51,18 @@ pub(super) fn cancel_all(state: &mut State) -> bool {
     true
 }
 
-/// Changes something that is listed.
-pub(super) fn change(state: &mut State, change: Change) {
-    start(state, Effect::Change { id: EffectId(0), change });
+/// Changes what is listed: one effect each; of several the sum is told.
+pub(super) fn changes(state: &mut State, changes: Vec<Change>) {
+    let mut rows = Vec::new();
+    let several = changes.len() > 1;
+    for change in changes {
+        let doing = change.doing();
+        let id = start(state, Effect::Change { id: EffectId(0), change });
+        rows.push(BulkRow { name: doing, id, outcome: None });
+    }
+    if several {
+        state.bulk = Some(Bulk { title: "Several rows", rows });
+    }
 }
 
 /// Does a deed on runs, one effect each; `parameters` are what an approval fixes if not the usual.
@@ -76,10 +86,10 @@ pub(super) fn perform(
         };
         state.set_verdict(&uid, None);
         let id = start(state, effect);
-        rows.push(BulkRow { host, uid, id, outcome: None });
+        rows.push(BulkRow { name: host, id, outcome: None });
     }
     if several {
-        state.bulk = Some(Bulk { verb, rows });
+        state.bulk = Some(Bulk { title: verb.title(), rows });
     }
 }
 
@@ -118,6 +128,14 @@ pub(super) fn answer(state: &mut State, id: EffectId, result: Result<Answer, Pro
         Ok(Answer::Done(text)) => Ok(text),
         Ok(Answer::Run(details)) => {
             state.store.put_details(*details);
+            return;
+        }
+        Ok(Answer::Text { title, text }) => {
+            open::shown(state, title, text);
+            return;
+        }
+        Ok(Answer::Cluster(info)) => {
+            open::cluster(state, &info);
             return;
         }
         Ok(Answer::Result(details)) => {
@@ -161,7 +179,7 @@ fn answer_bulk(state: &mut State, id: EffectId, text: &Result<String, Problem>) 
     let Some(bulk) = &mut state.bulk else { return false };
     let Some(row) = bulk.rows.iter_mut().find(|r| r.id == Some(id)) else { return false };
     row.outcome = Some(text.clone().map_err(|p| p.to_string()));
-    let host = row.host.clone();
+    let host = row.name.clone();
     let (title, done, failed, waiting) = sum(bulk);
     let level = if failed > 0 { Level::Error } else { Level::Info };
     let mut words = format!("{title}: {done} done");
@@ -189,13 +207,13 @@ fn answer_bulk(state: &mut State, id: EffectId, text: &Result<String, Problem>) 
 fn sum(bulk: &Bulk) -> (&'static str, usize, usize, usize) {
     let done = bulk.rows.iter().filter(|r| matches!(r.outcome, Some(Ok(_)))).count();
     let failed = bulk.rows.iter().filter(|r| matches!(r.outcome, Some(Err(_)))).count();
-    (bulk.verb.title(), done, failed, bulk.rows.len() - done - failed)
+    (bulk.title, done, failed, bulk.rows.len() - done - failed)
 }
 
 fn reasons(bulk: Option<&Bulk>) -> String {
     let rows = bulk.iter().flat_map(|b| &b.rows);
     let failed = rows.filter_map(|r| match &r.outcome {
-        Some(Err(reason)) => Some(format!("{}: {reason}", r.host)),
+        Some(Err(reason)) => Some(format!("{}: {reason}", r.name)),
         _ => None,
     });
     failed.collect::<Vec<_>>().join("\n")

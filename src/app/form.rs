@@ -6,8 +6,9 @@ use super::dialog::Subject;
 use super::edit::LineEdit;
 use super::effect::Change;
 use super::state::State;
-use crate::domain::Parameters;
+use super::time;
 use crate::domain::target::{self, LabelChange, NewTarget};
+use crate::domain::{NODE_GROUP, Parameters, is_token_group};
 
 /// What a form is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub enum Purpose {
     AddTarget,
     /// Change the labels of these targets.
     LabelTargets(Vec<String>),
+    /// Mint a token.
+    MintToken,
 }
 
 /// One field.
@@ -101,6 +104,17 @@ impl Form {
         Self::new(title, "set", Purpose::LabelTargets(addresses), fields)
     }
 
+    /// A token to mint.
+    #[must_use]
+    pub fn mint_token() -> Self {
+        let fields = vec![
+            ("lifetime", "1h".to_owned(), "such as 30m, 2h or 1d"),
+            ("groups", NODE_GROUP.to_owned(), "system:bootstrappers:…, with blanks between"),
+            ("what for", String::new(), "a note for others"),
+        ];
+        Self::new("Mint a token".to_owned(), "mint", Purpose::MintToken, fields)
+    }
+
     /// Everything that an approval fixes.
     #[must_use]
     pub fn approve(title: String, subjects: Vec<Subject>, usual: &Parameters) -> Self {
@@ -141,6 +155,22 @@ impl Form {
                     return Err((0, "write at least one label".to_owned()));
                 }
                 Ok(Wanted::Change(Change::LabelTargets(addresses.clone(), changes)))
+            }
+            Purpose::MintToken => {
+                let lifetime = time::parse_seconds(self.text(0).trim()).and_then(|s| u64::try_from(s).ok());
+                let lifetime = lifetime.filter(|seconds| *seconds > 0);
+                let groups = self.words(1)?;
+                if let Some(wrong) = groups.iter().find(|group| !is_token_group(group)) {
+                    return Err((
+                        1,
+                        format!("{wrong} is none that a token may give: system:bootstrappers:…"),
+                    ));
+                }
+                Ok(Wanted::Change(Change::MintToken {
+                    lifetime: lifetime.ok_or((0, "write 30m, 2h or 1d".to_owned()))?,
+                    groups,
+                    description: self.text(2).trim().to_owned(),
+                }))
             }
             Purpose::Approve(subjects) => Ok(Wanted::Approve(subjects.clone(), self.parameters()?)),
         }

@@ -231,7 +231,7 @@ fn press(state: &mut State, confirm: &Confirm, at: usize) -> bool {
     match intent {
         Intent::Quit => state.outbox.push(Effect::Quit),
         Intent::Switch(name) => state.outbox.push(Effect::Switch(name)),
-        Intent::Change(change) => flight::change(state, change),
+        Intent::Changes(changes) => flight::changes(state, changes),
         Intent::Do(verb, subjects) => decided(state, verb, subjects, None),
     }
     false
@@ -276,7 +276,7 @@ fn form_key(state: &mut State, form: &mut Form, key: Key) -> bool {
 /// Sends a form off, if it is right. Returns whether it was.
 fn submit_form(state: &mut State, form: &mut Form) -> bool {
     match form.read(state) {
-        Ok(Wanted::Change(change)) => flight::change(state, change),
+        Ok(Wanted::Change(change)) => flight::changes(state, vec![change]),
         Ok(Wanted::Approve(subjects, parameters)) => {
             decided(state, Verb::Approve, subjects, Some(&parameters));
         }

@@ -5,6 +5,7 @@
 //! When [`Seen::wake`] comes it sends [`Msg::Wake`]. Nothing here does I/O, waits or reads a clock.
 
 mod act;
+mod act_list;
 mod act_log;
 mod act_run;
 mod act_search;
@@ -37,7 +38,7 @@ pub(crate) mod tests;
 pub mod time;
 mod update;
 
-pub use effect::{Change, Effect, EffectId, RunRef};
+pub use effect::{Change, Effect, EffectId, Fetch, RunRef};
 pub use environment::EnvironmentInfo;
 pub use items::{Item, Topic};
 pub use msg::{Answer, LogEvent, LogLine, Msg, RunsMsg};

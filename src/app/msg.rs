@@ -6,6 +6,7 @@ use super::items::Topic;
 use super::screens::list::Fresh;
 use super::{EffectId, Level};
 use crate::config::{Key, Keymap};
+use crate::domain::cluster::ClusterInfo;
 use crate::domain::results::{ResultDetails, RunResults};
 use crate::domain::{BackEnd, Health, Problem, Run, RunDetails};
 
@@ -127,6 +128,15 @@ pub enum LogEvent {
 pub enum Answer {
     /// It is done; one line for the operator ("approved web-7.example.org"), or nothing to say.
     Done(String),
+    /// A text to read and copy.
+    Text {
+        /// Its title.
+        title: String,
+        /// The text, exactly.
+        text: String,
+    },
+    /// What is known of the cluster.
+    Cluster(Box<ClusterInfo>),
     /// [`Effect::OpenRun`](super::Effect::OpenRun).
     Run(Box<RunDetails>),
     /// [`Effect::FetchResult`](super::Effect::FetchResult).

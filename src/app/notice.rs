@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 
-use super::dialog::Verb;
 use super::effect::{Effect, EffectId};
 
 /// How much a notice matters.
@@ -55,22 +54,20 @@ pub struct InFlight {
     pub cancelled: bool,
 }
 
-/// A deed on several runs, with the outcome of each.
+/// A deed on several rows, with the outcome of each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bulk {
-    /// What is done.
-    pub verb: Verb,
-    /// Each run: its host, its effect, and how it ended.
+    /// What is done, as a title.
+    pub title: &'static str,
+    /// Each row: its name, its effect, and how it ended.
     pub rows: Vec<BulkRow>,
 }
 
-/// One run of a [`Bulk`].
+/// One row of a [`Bulk`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BulkRow {
-    /// The host.
-    pub host: String,
-    /// The run's UID.
-    pub uid: String,
+    /// What it is called.
+    pub name: String,
     /// The effect.
     pub id: Option<EffectId>,
     /// How it ended: the words, or why it did not.

@@ -3,7 +3,7 @@
 use super::describe;
 use super::dialog::{Button, Confirm, Dialog, Intent, Subject, TextDialog, TextKind, Typed, Verb};
 use super::document::{Document, LineKind};
-use super::effect::{Change, Effect, EffectId, RunRef};
+use super::effect::{Effect, EffectId, RunRef};
 use super::flight;
 use super::form::Form;
 use super::notice::Level;
@@ -12,6 +12,7 @@ use super::screens::Screen;
 use super::screens::run::{Pane, RunScreen};
 use super::state::State;
 use crate::config::{ACTIONS, Risk, Scope};
+use crate::domain::cluster::ClusterInfo;
 use crate::domain::{Parameters, Phase, Run};
 
 /// So many hosts are named in a question about several.
@@ -258,26 +259,6 @@ pub(super) fn form(state: &mut State, form: Form) {
     state.touch();
 }
 
-/// Asks before targets are removed.
-pub(super) fn ask_removal(state: &mut State, addresses: &[String]) {
-    let what = match addresses {
-        [one] => one.clone(),
-        several => format!("{} targets", several.len()),
-    };
-    let intent = Intent::Change(Change::RemoveTargets(addresses.to_vec()));
-    let buttons = vec![Button { label: "remove".to_owned(), key: 'y', intent: Some(intent) }];
-    let mut confirm = Confirm::new(format!("Remove {what}"), buttons, "cancel");
-    confirm.fields.extend(addresses.iter().take(NAMED).map(|a| (String::new(), a.clone())));
-    if addresses.len() > NAMED {
-        confirm.fields.push((String::new(), format!("and {} more", addresses.len() - NAMED)));
-    }
-    confirm
-        .notes
-        .push("They are not scraped any more. A host that is provisioned again is added again.".to_owned());
-    state.dialogs.push(Dialog::Confirm(Box::new(confirm)));
-    state.touch();
-}
-
 /// Another environment; asks while something is in flight here.
 pub(super) fn switch(state: &mut State, name: &str) {
     if state.in_flight.iter().any(|f| f.effect.changes()) {
@@ -312,6 +293,21 @@ fn ask_leave(state: &mut State, title: String, label: &str, intent: Intent) {
 pub(super) fn text(state: &mut State, kind: TextKind, title: impl Into<String>, doc: Document, copy: String) {
     state.dialogs.push(Dialog::Text(TextDialog { kind, title: title.into(), doc, top: 0, copy }));
     state.touch();
+}
+
+/// A text that was fetched.
+pub(super) fn shown(state: &mut State, title: String, content: String) {
+    let mut doc = Document::default();
+    for line in content.lines() {
+        doc.push(LineKind::Foreign, line);
+    }
+    text(state, TextKind::Item, title, doc, content);
+}
+
+/// What is known of the cluster.
+pub(super) fn cluster(state: &mut State, info: &ClusterInfo) {
+    let (doc, copy) = describe::cluster(info, state.now, &state.environment);
+    text(state, TextKind::Item, "Cluster", doc, copy);
 }
 
 /// The keys that count here.

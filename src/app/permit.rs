@@ -1,5 +1,6 @@
 //! Whether an action can be done now, and if not, why: the one place that footer, palette, help and handlers ask.
 
+use super::act_list;
 use super::dialog::Verb;
 use super::state::State;
 use crate::config::Action;
@@ -106,10 +107,18 @@ pub fn unavailable(state: &State, action: Action) -> Option<String> {
         Action::Filter | Action::Sort | Action::Reverse if state.table().is_some_and(|t| t.total() == 0) => {
             Some("there are no rows".to_owned())
         }
-        Action::LabelTargets | Action::RemoveTargets
-            if state.table().is_some_and(|t| t.cursor().is_none() && t.marks().is_empty()) =>
+        Action::LabelTargets
+        | Action::RemoveTargets
+        | Action::RevokeTokens
+        | Action::JoinCommand
+        | Action::Requeue
+        | Action::DropLetters
+            if state.shown_list().is_some_and(|list| {
+                list.table.marks().is_empty()
+                    && !list.current().is_some_and(|item| act_list::takes(action, item))
+            }) =>
         {
-            Some("there is no target under the cursor".to_owned())
+            Some("this cannot be done on the row under the cursor".to_owned())
         }
         Action::Failed | Action::Slowest
             if state.run.as_ref().is_none_or(|r| r.rows().is_empty() && r.tree().hidden == 0) =>

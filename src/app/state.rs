@@ -148,6 +148,8 @@ impl State {
             Screen::Runs => Scope::Runs,
             Screen::Run => Scope::Run,
             Screen::List(Topic::Targets) => Scope::Targets,
+            Screen::List(Topic::Tokens) => Scope::Tokens,
+            Screen::List(Topic::Queue) => Scope::Queue,
             Screen::List(Topic::Activity) => Scope::Activity,
         }
     }

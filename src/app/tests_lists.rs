@@ -4,7 +4,9 @@ use super::*;
 use crate::app::dialog::Intent;
 use crate::app::form::Form;
 use crate::domain::activity::{Activity, Ending};
+use crate::domain::queue::{DeadLetter, QueueState, RunQueue};
 use crate::domain::target::{Target, Unknown};
+use crate::domain::{NODE_GROUP, Token};
 
 pub(crate) fn target(address: &str, host: &str) -> Item {
     Item::Target(Target {
@@ -213,7 +215,133 @@ fn a_form_is_left_without_a_trace() {
     assert!(console.state.dialogs.is_empty());
     console.press("x");
     assert!(
-        !matches!(console.state.dialogs.last(), Some(Dialog::Confirm(c)) if c.buttons[c.focus].intent.as_ref().is_some_and(|i| matches!(i, Intent::Change(_)))),
+        !matches!(console.state.dialogs.last(), Some(Dialog::Confirm(c)) if c.buttons[c.focus].intent.as_ref().is_some_and(|i| matches!(i, Intent::Changes(_)))),
         "the safe answer has the focus"
     );
+}
+
+pub(crate) fn token(id: &str, expires: Option<i64>, malformed: &[&'static str]) -> Item {
+    Item::Token(Token {
+        id: id.to_owned(),
+        name: format!("bootstrap-token-{id}"),
+        uid: format!("uid-{id}"),
+        groups: vec![NODE_GROUP.to_owned()],
+        usages: vec!["authentication".to_owned(), "signing".to_owned()],
+        description: format!("for {id}"),
+        expires: expires.map(|minutes| now() + SignedDuration::from_mins(minutes)),
+        malformed: malformed.to_vec(),
+    })
+}
+
+pub(crate) fn letter(id: &str, readable: bool) -> Item {
+    Item::Letter(DeadLetter {
+        id: id.to_owned(),
+        run: None,
+        name: readable.then(|| format!("provision-{id}-abcdefghij-1")),
+        host: readable.then(|| format!("{id}.org")),
+        reason: "unreadable: it is no JSON".to_owned(),
+        at: Some(ago(600)),
+        size: 312,
+        readable,
+        message_id: Some(id.to_owned()),
+        digest: "0".repeat(64),
+    })
+}
+
+pub(crate) fn queue(host: &str, messages: u32) -> Item {
+    Item::Queue(RunQueue {
+        uid: format!("uid-{host}"),
+        run: format!("provision-{}-abcdefghij-1", host.replace('.', "-")),
+        host: host.parse().unwrap(),
+        phase: Phase::Queued,
+        queue: format!("hostwright.run.uid-{host}"),
+        delivered: Some(ago(60)),
+        state: Some(QueueState { messages, consumers: 1 }),
+    })
+}
+
+fn tokens() -> Console {
+    let mut console = site();
+    assert_eq!(console.press("5"), [Effect::Look(Topic::Tokens)]);
+    let items = vec![
+        token("abcdef", Some(30), &[]),
+        token("odd", None, &["its id is not 6 lower-case letters and digits"]),
+    ];
+    console.send(listed(Topic::Tokens, items));
+    console
+}
+
+#[test]
+fn tokens_are_minted_with_a_lifetime_and_shown_once() {
+    let mut console = tokens();
+    assert_eq!(console.press("a ctrl-u s o o n tab tab tab enter"), [], "a lifetime is needed");
+    let effects = console.press("ctrl-u 2 h tab tab r a c k tab enter");
+    let [Effect::Change { change: Change::MintToken { lifetime, groups, description }, .. }] =
+        effects.as_slice()
+    else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(
+        (*lifetime, groups.as_slice(), description.as_str()),
+        (7200, &[NODE_GROUP.to_owned()][..], "rack")
+    );
+    let text = "kubeadm join …".to_owned();
+    console.answer(&effects[0], Ok(Answer::Text { title: "Token".to_owned(), text: text.clone() }));
+    assert!(matches!(console.state.dialogs.last(), Some(Dialog::Text(t)) if t.copy == text));
+}
+
+#[test]
+fn tokens_are_revoked_joined_with_and_looked_behind() {
+    let mut console = tokens();
+    console.press("G");
+    let effects = console.press("J");
+    assert!(
+        matches!(effects.as_slice(), [Effect::Fetch { what: Fetch::JoinCommand(id), .. }] if id == "abcdef")
+    );
+    assert!(matches!(console.press("c").as_slice(), [Effect::Fetch { what: Fetch::Cluster, .. }]));
+    assert!(
+        matches!(console.press("x y").as_slice(), [Effect::Change { change: Change::RevokeToken(t), .. }] if t.id == "abcdef")
+    );
+    assert_eq!(console.press("g J"), [], "what is malformed has no join command");
+    assert!(
+        matches!(console.press("x y").as_slice(), [Effect::Change { change: Change::RevokeToken(t), .. }] if t.id == "odd")
+    );
+    console.state.environment.guarded = true;
+    assert_eq!(console.press("G x y enter"), [], "a guarded environment wants its name");
+}
+
+#[test]
+fn dead_letters_go_back_or_away_row_by_row() {
+    let mut console = site();
+    assert_eq!(console.press("6"), [Effect::Look(Topic::Queue)]);
+    console.send(listed(Topic::Queue, vec![letter("a", true), letter("b", false), queue("c.org", 1)]));
+    assert_eq!(console.press("G r"), [], "a queue is no letter");
+    console.press("g *");
+    assert_eq!(console.state.table().unwrap().marks().len(), 3);
+    let effects = console.press("r y");
+    assert!(
+        matches!(effects.as_slice(), [Effect::Change { change: Change::Requeue(id, _), .. }] if id == "a"),
+        "{effects:?}"
+    );
+    console.answer(&effects[0], Ok(Answer::Done("back".to_owned())));
+    let effects = console.press("x y");
+    assert_eq!(effects.len(), 1, "one letter is left marked: {effects:?}");
+    console.answer(&effects[0], Err(Problem::new("b", ProblemKind::Unreachable, "the broker is away")));
+    console.press("esc *");
+    let effects = console.press("x y");
+    assert_eq!(effects.len(), 2);
+    console.answer(&effects[0], Ok(Answer::Done("gone".to_owned())));
+    console.answer(&effects[1], Err(Problem::new("b", ProblemKind::NotFound, "it is gone")));
+    let notice = console.state.notice.as_ref().unwrap().text.clone();
+    assert!(notice.contains("1 done") && notice.contains("1 failed"), "{notice}");
+}
+
+#[test]
+fn the_raw_object_is_one_key_away() {
+    let mut console = site();
+    let effects = console.press("Y");
+    let [Effect::Fetch { what: Fetch::Yaml(run), .. }] = effects.as_slice() else { panic!("{effects:?}") };
+    assert!(run.name.starts_with("provision-"));
+    console.answer(&effects[0], Ok(Answer::Text { title: run.name.clone(), text: "kind: Job\n".to_owned() }));
+    assert!(matches!(console.state.dialogs.last(), Some(Dialog::Text(t)) if t.copy == "kind: Job\n"));
 }

@@ -17,14 +17,26 @@ pub enum Scope {
     Run,
     /// The scrape targets.
     Targets,
+    /// The bootstrap tokens.
+    Tokens,
+    /// The queues and dead letters.
+    Queue,
     /// What was done by whom.
     Activity,
 }
 
 impl Scope {
     /// All of them, in the order of help.
-    pub const ALL: [Self; 6] =
-        [Self::Global, Self::Hosts, Self::Runs, Self::Run, Self::Targets, Self::Activity];
+    pub const ALL: [Self; 8] = [
+        Self::Global,
+        Self::Hosts,
+        Self::Runs,
+        Self::Run,
+        Self::Targets,
+        Self::Tokens,
+        Self::Queue,
+        Self::Activity,
+    ];
 
     /// The name in `config.toml`.
     #[must_use]
@@ -35,6 +47,8 @@ impl Scope {
             Self::Runs => "runs",
             Self::Run => "run",
             Self::Targets => "targets",
+            Self::Tokens => "tokens",
+            Self::Queue => "queue",
             Self::Activity => "activity",
         }
     }
@@ -54,6 +68,8 @@ impl Scope {
             Self::Runs => "Runs",
             Self::Run => "Inside a run",
             Self::Targets => "Targets",
+            Self::Tokens => "Tokens",
+            Self::Queue => "Queue",
             Self::Activity => "Activity",
         }
     }
@@ -158,6 +174,8 @@ actions! {
     GoHosts "hosts" "hosts" "Show the hosts" [Global] ["1"] None false;
     GoRuns "runs" "runs" "Show the runs" [Global] ["2"] None false;
     GoTargets "targets" "targets" "Show the scrape targets" [Global] ["3"] None false;
+    GoTokens "tokens" "tokens" "Show the bootstrap tokens, and what machines join with" [Global] ["5"] None false;
+    GoQueue "queue" "queue" "Show the runs' queues and the dead letters" [Global] ["6"] None false;
     GoActivity "activity" "activity" "Show who did what when" [Global] ["8"] None false;
     PreviousScreen "previous-screen" "previous screen" "Go to the screen before this one" [Global] ["`"] None false;
     Filter "filter" "filter" "Filter the rows, or search in a text" [Global] ["/"] None false;
@@ -176,16 +194,23 @@ actions! {
     Reject "reject" "reject" "Reject the pending host, or all marked ones" [Hosts Runs Run] ["x"] Ask true;
     Retry "retry" "retry" "Run the host again, or all marked ones" [Hosts Runs Run] ["r"] Ask true;
     Stop "stop" "stop" "Stop the run: its pod is ended" [Hosts Runs Run] ["X"] Typed true;
+    Yaml "yaml" "as YAML" "Show the run's Job as the cluster has it" [Hosts Runs Run] ["Y"] None false;
     Boot "boot" "boot a machine" "Boot another machine (playground)" [Hosts] ["b"] None true;
     Details "details" "details" "Show or hide the details of the row" [Hosts] ["d"] None false;
-    Sort "sort" "sort" "Sort by the next column" [Hosts Runs Targets Activity] ["s"] None false;
-    Reverse "reverse" "reverse" "Turn the order round" [Hosts Runs Targets Activity] ["S"] None false;
-    Mark "mark" "mark" "Mark the row and go to the next" [Hosts Runs Targets] ["space"] None false;
-    Invert "invert" "invert marks" "Mark what is not marked, and the other way round" [Hosts Runs Targets] ["*"] None false;
+    Sort "sort" "sort" "Sort by the next column" [Hosts Runs Targets Tokens Queue Activity] ["s"] None false;
+    Reverse "reverse" "reverse" "Turn the order round" [Hosts Runs Targets Tokens Queue Activity] ["S"] None false;
+    Mark "mark" "mark" "Mark the row and go to the next" [Hosts Runs Targets Tokens Queue] ["space"] None false;
+    Invert "invert" "invert marks" "Mark what is not marked, and the other way round" [Hosts Runs Targets Tokens Queue] ["*"] None false;
 
-    Refresh "refresh" "refresh" "Fetch the rows now" [Targets Activity] ["ctrl-r"] None false;
+    Refresh "refresh" "refresh" "Fetch the rows now" [Targets Tokens Queue Activity] ["ctrl-r"] None false;
     AddTarget "add-target" "add" "Add a target" [Targets] ["a"] Form true;
     LabelTargets "label-targets" "labels" "Change the labels of the target, or of all marked ones" [Targets] ["e"] Form true;
+    MintToken "mint-token" "mint" "Mint a token for a machine that joins" [Tokens] ["a"] Form true;
+    RevokeTokens "revoke-tokens" "revoke" "Revoke the token, or all marked ones" [Tokens] ["x"] Typed true;
+    JoinCommand "join-command" "join command" "Show the command that a machine joins with; it holds the token's secret" [Tokens] ["J"] None false;
+    Cluster "cluster" "cluster" "Show the cluster's certificates and what machines are told" [Tokens] ["c"] None false;
+    Requeue "requeue" "put back" "Put the dead letter, or all marked ones, back on its run's queue" [Queue] ["r"] Ask true;
+    DropLetters "drop-letters" "throw away" "Throw the dead letter away, or all marked ones" [Queue] ["x"] Typed true;
     RemoveTargets "remove-targets" "remove" "Remove the target, or all marked ones" [Targets] ["x"] Ask true;
 
     Failed "failed" "failed first" "Tasks in order, the failed ones first, only those, or only the changed ones" [Run] ["f"] None false;

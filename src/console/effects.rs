@@ -238,7 +238,8 @@ async fn carry_out(outside: Outside, effect: Effect, tell: mpsc::Sender<Msg>) ->
         Effect::Stop { run, .. } => stop(&outside, &run).await,
         Effect::OpenRun { run, .. } => open(&outside, &run).await,
         Effect::FetchResult { result, .. } => fetch(&outside, result).await,
-        Effect::Change { change, .. } => topics::change(&outside, change).await,
+        Effect::Fetch { what, .. } => Box::pin(topics::read(&outside, what)).await,
+        Effect::Change { change, .. } => Box::pin(topics::change(&outside, change)).await,
         Effect::BootMachine { .. } => boot(&outside).await,
         Effect::SaveLog { id, run } => save_log(&outside, id, &run, tell).await,
         other => Err(Problem::new(

@@ -6,9 +6,10 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 use super::outside::Outside;
-use crate::app::{Answer, Change, Fresh, Item, Msg, Topic};
+use crate::app::{Answer, Change, Fetch, Fresh, Item, Msg, Topic};
 use crate::domain::Problem;
 use crate::domain::target::{CONFIGMAP_LIMIT, nearly_full};
+use crate::ops::tokens::NewToken;
 use crate::ops::{self, targets};
 
 /// How often rows are fetched at first, and at most how seldom while nothing changes.
@@ -17,7 +18,9 @@ const SELDOM: Duration = Duration::from_secs(15);
 
 /// Sends the rows of a topic now and from time to time, until nobody listens or it is aborted.
 pub(crate) async fn look(outside: Outside, topic: Topic, tell: mpsc::Sender<Msg>) {
-    let mut delay = OFTEN;
+    // Each look at the dead letters hands them out once, which brokers count.
+    let often = if topic == Topic::Queue { SELDOM } else { OFTEN };
+    let mut delay = often;
     let mut before = None;
     loop {
         let mut result = fetch(&outside, topic).await;
@@ -25,7 +28,7 @@ pub(crate) async fn look(outside: Outside, topic: Topic, tell: mpsc::Sender<Msg>
             problem.retry_at = Timestamp::now().checked_add(delay).ok();
         }
         let same = before.as_ref() == Some(&result);
-        delay = if same { (delay * 2).min(SELDOM) } else { OFTEN };
+        delay = if same { (delay * 2).min(SELDOM) } else { often };
         before = Some(result.clone());
         if !same && tell.send(Msg::Listed { topic, result }).await.is_err() {
             return;
@@ -47,6 +50,23 @@ async fn fetch(outside: &Outside, topic: Topic) -> Result<Fresh, Problem> {
             let note = format!("{}/{}{room}", settings.namespace, settings.name);
             let warning = nearly_full(listing.size);
             Ok(Fresh { items: listing.targets.into_iter().map(Item::Target).collect(), note, warning })
+        }
+        Topic::Tokens => {
+            let tokens = ops::tokens::list(&kube).await.map_err(|e| e.problem("tokens"))?;
+            let clock = ops::tokens::clock_warning(&kube).await;
+            let (note, warning) =
+                (clock.clone().unwrap_or_else(|| "kube-system".to_owned()), clock.is_some());
+            Ok(Fresh { items: tokens.into_iter().map(Item::Token).collect(), note, warning })
+        }
+        Topic::Queue => {
+            let broker = ops::queue::broker(environment).map_err(|e| e.problem("queue"))?;
+            let queues = ops::queue::list(&kube, &broker).await.map_err(|e| e.problem("queue"))?;
+            let (dead, more) = (queues.dead.letters.len(), queues.dead.more);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let note = format!("{} queues, {dead} dead letters{more}", queues.runs.len());
+            let letters = queues.dead.letters.into_iter().map(Item::Letter);
+            let items = letters.chain(queues.runs.into_iter().map(Item::Queue)).collect();
+            Ok(Fresh { items, note, warning: dead > 0 })
         }
         Topic::Activity => {
             let found = ops::activity::list(&kube, environment, None).await;
@@ -78,6 +98,33 @@ pub(crate) async fn change(outside: &Outside, change: Change) -> Result<Answer, 
             let word = if done.changed == 0 { "is there already" } else { "is scraped from now on" };
             Ok(Answer::Done(format!("{address} {word}")))
         }
+        Change::MintToken { lifetime, groups, description } => {
+            let signer = outside.settings.provision.signer;
+            let new =
+                NewToken { groups, ..NewToken::for_node(Duration::from_secs(lifetime), description, signer) };
+            let minted = Box::pin(ops::tokens::mint(&kube, &permit, &new, &by)).await;
+            let minted = minted.map_err(|e| e.problem("token"))?;
+            let title = format!("Token {}: join command", minted.token.id());
+            // Without cluster-info there is the token at least: its secret part is shown nowhere else.
+            let join = ops::tokens::join_command(&kube, &minted.token).await;
+            Ok(Answer::Text { title, text: join.unwrap_or_else(|_| minted.token.reveal()) })
+        }
+        Change::RevokeToken(token) => {
+            ops::tokens::delete(&kube, &permit, &token, &by).await.map_err(|e| e.problem(&token.id))?;
+            Ok(Answer::Done(format!("revoked token {}", token.id)))
+        }
+        Change::Requeue(id, _) => {
+            let broker = ops::queue::broker(&outside.settings.environment).map_err(|e| e.problem(&id))?;
+            let run = Box::pin(ops::queue::requeue(&kube, &permit, &broker, &id, &by)).await;
+            let run = run.map_err(|e| e.problem(&id))?;
+            Ok(Answer::Done(format!("{} has its message again", run.name)))
+        }
+        Change::DropLetter(id, _) => {
+            let broker = ops::queue::broker(&outside.settings.environment).map_err(|e| e.problem(&id))?;
+            let dropped = Box::pin(ops::queue::drop_letter(&kube, &permit, &broker, &id, &by)).await;
+            dropped.map_err(|e| e.problem(&id))?;
+            Ok(Answer::Done(format!("letter {id} is thrown away")))
+        }
         Change::RemoveTargets(addresses) => {
             let done = targets::remove(&kube, &permit, settings, &addresses, &by).await.map_err(failed)?;
             Ok(Answer::Done(counted("removed", done.changed, &done.absent)))
@@ -86,6 +133,23 @@ pub(crate) async fn change(outside: &Outside, change: Change) -> Result<Answer, 
             let done =
                 targets::label(&kube, &permit, settings, &addresses, &labels, &by).await.map_err(failed)?;
             Ok(Answer::Done(counted("labelled", done.changed, &done.absent)))
+        }
+    }
+}
+
+/// Fetches something to be read.
+pub(crate) async fn read(outside: &Outside, what: Fetch) -> Result<Answer, Problem> {
+    let kube = outside.kube().await?;
+    match what {
+        Fetch::JoinCommand(id) => {
+            let token = ops::tokens::reveal(&kube, &id).await.map_err(|e| e.problem(&id))?;
+            let text = ops::tokens::join_command(&kube, &token).await.map_err(|e| e.problem(&id))?;
+            Ok(Answer::Text { title: format!("Token {id}: join command"), text })
+        }
+        Fetch::Cluster => Ok(Answer::Cluster(Box::new(ops::cluster::look(&kube).await))),
+        Fetch::Yaml(run) => {
+            let text = ops::runs::yaml(&kube, &run.name).await.map_err(|e| e.problem(&run.name))?;
+            Ok(Answer::Text { title: run.name, text })
         }
     }
 }

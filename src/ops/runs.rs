@@ -101,3 +101,15 @@ pub async fn wait(kube: &Kube, run: &Run, mut tell: impl FnMut(&Run)) -> Result<
     }
     Err(gone())
 }
+
+/// The run's Job as the cluster has it, as YAML; without the record of who wrote which field.
+///
+/// # Errors
+/// When there is no such run, or it cannot be read.
+pub async fn yaml(kube: &Kube, name: &str) -> Result<String, OpError> {
+    let mut job = kube.run_object(name).await?;
+    if let Some(metadata) = job.get_mut("metadata").and_then(serde_json::Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    serde_saphyr::to_string(&job).map_err(|error| OpError::Invalid(format!("run {name} is no YAML: {error}")))
+}

@@ -60,6 +60,17 @@ pub(crate) fn list(pen: &mut Pen<'_>, area: Rect, state: &State, list: &ListScre
                     Role::Muted,
                 ));
             }
+            Topic::Tokens => {
+                lines.push(("There is no bootstrap token.".to_owned(), Role::Text));
+                let key = state.keymap.key_text(state.scope(), Action::MintToken);
+                lines
+                    .push((format!("Runs of workers mint their own; {key} mints one by hand."), Role::Muted));
+            }
+            Topic::Queue => {
+                lines.push(("No run has a queue now, and there is no dead letter.".to_owned(), Role::Text));
+                lines
+                    .push(("A queue begins with an approval and ends with its run.".to_owned(), Role::Muted));
+            }
             Topic::Activity => {
                 lines.push(("Nothing was done for a while.".to_owned(), Role::Text));
                 lines.push(("The cluster forgets what was done after an hour.".to_owned(), Role::Muted));

@@ -233,6 +233,19 @@ fn candidates(state: &State) -> &'static [Action] {
                 A::Copy,
                 A::Back,
             ],
+            Topic::Tokens => &[
+                A::MintToken,
+                A::JoinCommand,
+                A::RevokeTokens,
+                A::Cluster,
+                A::Open,
+                A::Mark,
+                A::Copy,
+                A::Back,
+            ],
+            Topic::Queue => {
+                &[A::Requeue, A::DropLetters, A::Open, A::Mark, A::Refresh, A::Filter, A::Copy, A::Back]
+            }
             Topic::Activity => &[A::Open, A::Copy, A::Filter, A::Sort, A::Back],
         },
         Screen::Run => match state.run.as_ref().map(|r| r.focus) {

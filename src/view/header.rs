@@ -98,10 +98,12 @@ fn reason(text: &str, next: Option<&str>, room: usize, ellipsis: &str) -> String
 }
 
 /// The screens with their keys: names where there is room, else that of this one.
-const TABS: [(Screen, &str, Action); 4] = [
+const TABS: [(Screen, &str, Action); 6] = [
     (Screen::Hosts, "Hosts", Action::GoHosts),
     (Screen::Runs, "Runs", Action::GoRuns),
     (Screen::List(Topic::Targets), "Targets", Action::GoTargets),
+    (Screen::List(Topic::Tokens), "Tokens", Action::GoTokens),
+    (Screen::List(Topic::Queue), "Queue", Action::GoQueue),
     (Screen::List(Topic::Activity), "Activity", Action::GoActivity),
 ];
 

@@ -1,4 +1,4 @@
-//! The screens that list one topic: targets, the activity.
+//! The screens that list one topic: targets, tokens, the queue, the activity.
 
 use ratatui::layout::Rect;
 
@@ -7,11 +7,13 @@ use super::layout::Layout;
 use super::pen::{Pen, columns, rows};
 use super::table::{self, Column, Placed, RowView};
 use super::text::{cut_end, width};
-use super::words::age;
+use super::words::{age, phase_role, until};
 use crate::app::screens::list::ListScreen;
 use crate::app::{Item, Seen, State, Topic};
 use crate::config::Role;
 use crate::domain::activity::Ending;
+use crate::domain::queue::{QueueState, RunQueue};
+use crate::domain::{Phase, Token, TokenState};
 
 const fn column(name: &'static str, min: u16, max: u16, leaves: u8) -> Column {
     Column { name, min, max, leaves, right: false }
@@ -22,6 +24,23 @@ const TARGETS: &[Column] = &[
     column("host", 20, 40, 3),
     column("run", 18, 57, 4),
     column("labels", 20, 80, 2),
+];
+
+const TOKENS: &[Column] = &[
+    column("token", 10, 14, 0),
+    Column { name: "expires", min: 9, max: 9, leaves: 0, right: true },
+    column("usages", 22, 24, 2),
+    column("what for", 16, 40, 3),
+    column("groups", 20, 80, 4),
+];
+
+const QUEUE: &[Column] = &[
+    column("queue", 28, 64, 0),
+    column("host", 20, 40, 4),
+    column("phase", 9, 9, 2),
+    Column { name: "messages", min: 8, max: 8, leaves: 0, right: true },
+    Column { name: "pods", min: 4, max: 4, leaves: 3, right: true },
+    column("what", 20, 80, 1),
 ];
 
 const ACTIVITY: &[Column] = &[
@@ -35,6 +54,8 @@ const ACTIVITY: &[Column] = &[
 fn table_of(topic: Topic) -> &'static [Column] {
     match topic {
         Topic::Targets => TARGETS,
+        Topic::Tokens => TOKENS,
+        Topic::Queue => QUEUE,
         Topic::Activity => ACTIVITY,
     }
 }
@@ -62,7 +83,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, topic: Top
         let line = rows(body, y, 1);
         for cell in &placed {
             // The column that rows are found by carries the cursor.
-            if matches!(cell.column.name, "target" | "on") {
+            if matches!(cell.column.name, "target" | "token" | "queue" | "on") {
                 table::name(pen, line, cell, &view, &list.table, &mut scratch);
             } else {
                 let (text, role) = cell_of(item, cell, state, seen);
@@ -74,13 +95,15 @@ pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, topic: Top
 
 /// A row's symbol and its colour.
 fn state_of(pen: &Pen<'_>, item: &Item) -> (&'static str, Role) {
-    use crate::domain::Phase;
     match item {
         Item::Target(target) if target.unknown.is_some() => (pen.symbols().warning(), Role::Warning),
         Item::Activity(activity) if activity.outcome == Ending::Failed => {
             (pen.symbols().phase(Phase::Failed), Role::Failed)
         }
-        Item::Target(_) | Item::Activity(_) => (" ", Role::Text),
+        Item::Letter(_) => (pen.symbols().phase(Phase::Failed), Role::Failed),
+        Item::Queue(queue) => (pen.symbols().phase(queue.phase), phase_role(queue.phase)),
+        Item::Token(token) if !token.malformed.is_empty() => (pen.symbols().warning(), Role::Warning),
+        _ => (" ", Role::Text),
     }
 }
 
@@ -94,12 +117,51 @@ fn cell_of(item: &Item, cell: &Placed, state: &State, seen: &mut Seen) -> (Strin
             Some(unknown) => (unknown.reason.to_owned(), Role::Warning),
             None => (item.labels().join(" "), Role::Muted),
         },
+        (Item::Token(t), _) => token_cell(t, cell, state, seen),
+        (Item::Queue(q), _) => queue_cell(q, cell),
+        (Item::Letter(l), "host") => (l.host.clone().unwrap_or_default(), Role::Text),
+        (Item::Letter(_), "phase") => ("dead".to_owned(), Role::Failed),
+        (Item::Letter(l), "what") => (l.reason.clone(), Role::Error),
+        (Item::Letter(_), _) => (String::new(), Role::Text),
         (Item::Activity(a), "when") => (age(a.at, state.now, seen), Role::Muted),
         (Item::Activity(a), "who") => (a.who.clone(), Role::Text),
         (Item::Activity(a), "action") => (a.action.clone(), Role::Text),
         (Item::Activity(a), _) => {
             (a.text.clone(), if a.outcome == Ending::Failed { Role::Error } else { Role::Muted })
         }
+    }
+}
+
+fn token_cell(token: &Token, cell: &Placed, state: &State, seen: &mut Seen) -> (String, Role) {
+    match cell.column.name {
+        "expires" => match (token.state(state.now), token.expires) {
+            (TokenState::Malformed, _) => ("malformed".to_owned(), Role::Warning),
+            (TokenState::Expired, _) => ("expired".to_owned(), Role::Muted),
+            (TokenState::Valid(_), Some(at)) => (until(at, state.now, seen), Role::Text),
+            _ => ("never".to_owned(), Role::Warning),
+        },
+        "usages" => (token.usages.join(", "), Role::Muted),
+        "groups" if token.malformed.is_empty() => (token.groups.join(" "), Role::Muted),
+        "groups" => (token.malformed.join("; "), Role::Warning),
+        _ => (token.description.clone(), Role::Text),
+    }
+}
+
+fn queue_cell(queue: &RunQueue, cell: &Placed) -> (String, Role) {
+    let number = |of: fn(QueueState) -> u32| queue.state.map_or(String::new(), |state| of(state).to_string());
+    match cell.column.name {
+        "host" => (queue.host.to_string(), Role::Text),
+        "phase" => (queue.phase.as_str().to_owned(), phase_role(queue.phase)),
+        "messages" => (number(|state| state.messages), Role::Text),
+        "pods" => (number(|state| state.consumers), Role::Muted),
+        _ => match (queue.state, queue.delivered) {
+            (None, _) => ("no queue".to_owned(), Role::Muted),
+            (_, None) => ("to be delivered".to_owned(), Role::Muted),
+            (Some(state), _) if state.messages == 0 => {
+                ("a pod has the message, or is done".to_owned(), Role::Muted)
+            }
+            _ => ("waits for its pod".to_owned(), Role::Queued),
+        },
     }
 }
 

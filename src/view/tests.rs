@@ -3,7 +3,7 @@
 mod inside;
 mod scene;
 
-use scene::{Scene, deeds, down, failed_run, many, site, targets};
+use scene::{Scene, deeds, down, failed_run, many, queues, site, targets, tokens};
 
 use crate::app::sample::{ago, now, uid};
 use crate::app::{Effect, Fresh, Msg, RunsMsg, Topic};
@@ -43,9 +43,12 @@ fn the_runs_at_three_sizes() {
 #[test]
 fn the_lists_at_three_sizes() {
     for (width, height) in SIZES {
-        for (topic, mut scene) in
-            [(Topic::Targets, targets(width, height)), (Topic::Activity, deeds(width, height))]
-        {
+        for (topic, mut scene) in [
+            (Topic::Targets, targets(width, height)),
+            (Topic::Tokens, tokens(width, height)),
+            (Topic::Queue, queues(width, height)),
+            (Topic::Activity, deeds(width, height)),
+        ] {
             picture(&format!("{topic:?}_{width}x{height}").to_lowercase(), &mut scene);
         }
     }

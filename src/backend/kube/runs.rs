@@ -32,6 +32,17 @@ impl Kube {
         Ok(job::read(&job)?)
     }
 
+    /// A run's Job as the API server has it.
+    ///
+    /// # Errors
+    /// When there is none, it cannot be read, or the API server does not answer.
+    pub async fn run_object(&self, name: &str) -> Result<serde_json::Value, KubeError> {
+        let job = limited(format!("read run {name}"), self.jobs().get(name)).await?;
+        serde_json::to_value(job).map_err(|error| {
+            KubeError::new(KubeErrorKind::Failed, format!("read run {name}"), error.to_string())
+        })
+    }
+
     /// All runs, or those of one host, in pages. Jobs that carry our label but are no runs are logged and left out.
     ///
     /// # Errors

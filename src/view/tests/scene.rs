@@ -234,6 +234,34 @@ pub(crate) fn targets(width: u16, height: u16) -> Scene {
     scene
 }
 
+/// Tokens of every kind.
+pub(crate) fn tokens(width: u16, height: u16) -> Scene {
+    let mut scene = site(width, height);
+    let items = vec![
+        lists::token("abcdef", Some(42), &[]),
+        lists::token("ghijkl", Some(-5), &[]),
+        lists::token("mnopqr", None, &[]),
+        lists::token("ODD", Some(5), &["its id is not 6 lower-case letters and digits"]),
+    ];
+    let fresh = Fresh { items, note: "kube-system".to_owned(), warning: false };
+    scene.press("5").send(Msg::Listed { topic: Topic::Tokens, result: Ok(fresh) });
+    scene
+}
+
+/// Queues and dead letters.
+pub(crate) fn queues(width: u16, height: u16) -> Scene {
+    let mut scene = site(width, height);
+    let items = vec![
+        lists::letter("web-7", true),
+        lists::letter("3f2a9b11", false),
+        lists::queue("web-8.lan.example.org", 0),
+        lists::queue("node-40.lan.example.org", 1),
+    ];
+    let fresh = Fresh { items, note: "2 queues, 2 dead letters".to_owned(), warning: true };
+    scene.press("6").send(Msg::Listed { topic: Topic::Queue, result: Ok(fresh) });
+    scene
+}
+
 /// What was done.
 pub(crate) fn deeds(width: u16, height: u16) -> Scene {
     let mut scene = site(width, height);
