@@ -39,10 +39,10 @@ pub fn cluster(info: &ClusterInfo, now: Timestamp, environment: &EnvironmentInfo
     }
     match &info.served {
         Some(Served::Tls(certificate)) => {
-            of_certificate(&mut doc, "as the API server shows itself", certificate, now, environment)
+            of_certificate(&mut doc, "as the API server shows itself", certificate, now, environment);
         }
         Some(Served::Plain) => {
-            doc.push(LineKind::Muted, "The API server speaks plain HTTP: it has no certificate.")
+            doc.push(LineKind::Muted, "The API server speaks plain HTTP: it has no certificate.");
         }
         None => {}
     }
