@@ -98,7 +98,7 @@ impl Hook {
         let url = format!("{}/host/online", base.trim_end_matches('/'));
         let mut builder = reqwest::Client::builder().timeout(LIMIT);
         let host = reqwest::Url::parse(&url).ok().and_then(|url| url.host_str().map(str::to_owned));
-        if host.is_some_and(|host| super::is_here(&host)) {
+        if host.is_some_and(|host| crate::domain::is_here(&host)) {
             builder = builder.no_proxy();
         }
         let client = builder.build().map_err(|e| HookError::Settings(e.to_string()))?;

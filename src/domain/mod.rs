@@ -20,7 +20,7 @@ mod token;
 
 pub use announcement::{ANNOUNCEMENT_LIMIT, Announcement, FieldError, RawAnnouncement};
 pub use decision::{Decision, Mark, Parameters, Stop, Verdict};
-pub use host::{HostName, HostNameError};
+pub use host::{HostName, HostNameError, is_here};
 pub use key::{KeyError, SshKey};
 pub use message::{Message, MessageError};
 pub use outcome::{Counts, ExitCode, Outcome, parse_recap};

@@ -58,7 +58,7 @@ impl Transport {
             // A login page answers with one, and a password must not follow it.
             .redirect(redirect::Policy::none())
             .user_agent(concat!("hostwright/", env!("CARGO_PKG_VERSION")));
-        if base.host_str().is_some_and(crate::backend::is_here) {
+        if base.host_str().is_some_and(crate::domain::is_here) {
             builder = builder.no_proxy();
         }
         if let Some(path) = &settings.ca {

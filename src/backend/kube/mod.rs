@@ -68,7 +68,7 @@ impl Kube {
                 .map_err(|e| KubeError::new(KubeErrorKind::Invalid, doing, e.to_string()))?,
         };
         config.connect_timeout = Some(CONNECT_LIMIT);
-        if super::is_here(config.cluster_url.host().unwrap_or_default()) {
+        if crate::domain::is_here(config.cluster_url.host().unwrap_or_default()) {
             config.proxy_url = None;
         }
         let namespace = settings.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
