@@ -111,6 +111,8 @@ impl Ground {
         }
         let path = self.dir.path().join("config.toml");
         std::fs::write(&path, toml::to_string(&text).unwrap()).unwrap();
+        // It may hold the broker's password.
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         path
     }
 
