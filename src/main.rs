@@ -223,7 +223,7 @@ async fn open_console(global: &Global) -> Result<ExitCode> {
         Err(mistakes) => return Err(mistakes.into()),
     };
     log_to_file()?;
-    show(config, settings, global).await
+    Box::pin(show(config, settings, global)).await
 }
 
 fn log_to_file() -> Result<()> {
@@ -312,7 +312,7 @@ async fn play(global: &Global, format: cli::Format, args: Play) -> Result<ExitCo
     match start(&options, &shutdown).await {
         Ok(Some(playground)) => {
             let shown = match chosen(&global) {
-                Ok((config, settings)) => show(config, settings, &global).await,
+                Ok((config, settings)) => Box::pin(show(config, settings, &global)).await,
                 Err(mistakes) => Err(mistakes.into()),
             };
             playground.stop().await;
@@ -322,7 +322,7 @@ async fn play(global: &Global, format: cli::Format, args: Play) -> Result<ExitCo
         Err(error @ PlayError::Running(Some(_))) => {
             cli::fail(&format!("{error}: opening a console on it"));
             let (config, settings) = chosen(&global)?;
-            show(config, settings, &global).await
+            Box::pin(show(config, settings, &global)).await
         }
         Err(error) => Err(error.into()),
     }
