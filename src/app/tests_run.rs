@@ -1,9 +1,9 @@
 //! Inside a run: keys in, effects out.
 
-use super::super::screens::logview::{Only, Times};
 use super::*;
+use crate::app::screens::logview::{Only, Times};
 
-fn screen(console: &Console) -> &super::super::screens::run::RunScreen {
+fn screen(console: &Console) -> &crate::app::screens::run::RunScreen {
     console.state.run.as_ref().unwrap()
 }
 
