@@ -121,7 +121,7 @@ fn back(state: &mut State) {
         return;
     }
     if !open::back(state) {
-        state.notice = None;
+        state.clear_notices();
     }
 }
 

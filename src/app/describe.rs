@@ -9,6 +9,8 @@ use super::time;
 use crate::domain::cluster::{Certificate, ClusterInfo, Served};
 use crate::domain::{Kind, Outcome, Phase, Run, RunDetails, Verdict};
 
+/// So many runs make a trend.
+const TREND: usize = 12;
 /// So many failures in a row are worth a word before the next run.
 const FAILURES_WORTH_A_WORD: usize = 3;
 
@@ -265,6 +267,11 @@ fn earlier_runs(doc: &mut Document, store: &Store, run: &Run, at: &dyn Fn(Timest
         return;
     }
     doc.heading("other runs of this host");
+    let trend: Vec<&Run> =
+        store.runs_of(run.host.as_str()).filter(|r| r.kind == run.kind).take(TREND).collect();
+    if let Some(trend) = trend_of(&trend) {
+        doc.field("trend", trend);
+    }
     for other in others {
         let took = duration(other, other.created)
             .map(|ms| format!(" after {}", time::length(ms)))
@@ -275,6 +282,19 @@ fn earlier_runs(doc: &mut Document, store: &Store, run: &Run, at: &dyn Fn(Timest
             format!("{}{took}, {}", other.phase, at(other.created)),
         );
     }
+}
+
+/// How the runs that are over went: how many failed, how long they took. Nothing to tell of fewer than two.
+fn trend_of(runs: &[&Run]) -> Option<String> {
+    let over = runs.iter().filter(|run| run.phase.finished());
+    let mut took: Vec<(u64, bool)> =
+        over.filter_map(|run| Some((duration(run, run.created)?, run.phase == Phase::Failed))).collect();
+    took.sort_unstable();
+    let [(shortest, _), .., (longest, _)] = took.as_slice() else { return None };
+    let (middle, _) = took.get(took.len() / 2)?;
+    let failed = took.iter().filter(|(_, failed)| *failed).count();
+    let [shortest, middle, longest] = [shortest, middle, longest].map(|ms| time::length(*ms));
+    Some(format!("{failed} of {} failed; {shortest} to {longest}, mostly {middle}", took.len()))
 }
 
 /// How long a run took, or takes until now, in milliseconds; none before it started.

@@ -220,6 +220,8 @@ pub enum Effect {
     },
     /// Try to cancel an effect; its answer comes as always.
     Cancel(EffectId),
+    /// Tell who looks elsewhere, as the settings want it: with the bell, with a notification.
+    Notify(String),
     /// Keep one line in the log file.
     WriteLog(String),
     /// Leave this environment for the one of this name.
@@ -256,6 +258,7 @@ impl Effect {
             | Self::LookAway
             | Self::Cancel(_)
             | Self::WriteLog(_)
+            | Self::Notify(_)
             | Self::Switch(_)
             | Self::Redraw
             | Self::Suspend
@@ -286,6 +289,7 @@ impl Effect {
             | Self::SaveLog { .. }
             | Self::Cancel(_)
             | Self::WriteLog(_)
+            | Self::Notify(_)
             | Self::Switch(_)
             | Self::Redraw
             | Self::Suspend
@@ -320,6 +324,7 @@ impl Effect {
             Self::SaveLog { run, .. } => format!("saving the log of {}", run.name),
             Self::Cancel(_) => "cancelling".to_owned(),
             Self::WriteLog(_) => "writing the log".to_owned(),
+            Self::Notify(_) => "telling".to_owned(),
             Self::Switch(name) => format!("switching to {name}"),
             Self::Redraw => "redrawing".to_owned(),
             Self::Suspend => "suspending".to_owned(),
@@ -349,6 +354,7 @@ impl Effect {
             | Self::CopyBytes { .. }
             | Self::Cancel(_)
             | Self::WriteLog(_)
+            | Self::Notify(_)
             | Self::Switch(_)
             | Self::Redraw
             | Self::Suspend

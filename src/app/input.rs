@@ -14,6 +14,9 @@ use super::{act, flight, open, update};
 use crate::config::{Action, Code, Found, Key};
 use crate::domain::Parameters;
 
+/// The least columns and rows in which a question can be read, and so be answered.
+const READABLE: (u16, u16) = (20, 6);
+
 /// A key was pressed.
 pub(super) fn key(state: &mut State, seen: &Seen, key: Key) {
     let seen = &take_over(state, seen);
@@ -222,6 +225,11 @@ fn confirm_key(state: &mut State, confirm: &mut Confirm, key: Key) -> bool {
 /// An answer is given. Returns whether the question stays.
 fn press(state: &mut State, confirm: &Confirm, at: usize) -> bool {
     let Some(intent) = confirm.buttons.get(at).and_then(|b| b.intent.clone()) else { return false };
+    let (width, height) = state.size;
+    if (width < READABLE.0 || height < READABLE.1) && intent != Intent::Quit {
+        state.show(Level::Warning, "the terminal is too small to see what is asked: nothing was done");
+        return true;
+    }
     if let Some(typed) = &confirm.typed
         && !typed.matches()
     {

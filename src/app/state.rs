@@ -27,6 +27,8 @@ const VERDICTS_KEPT: usize = 2_000;
 /// How long a notice stays, in seconds.
 const NOTICE_SECONDS: i64 = 6;
 const PROBLEM_SECONDS: i64 = 30;
+/// How many notices stand above the newest.
+const STACKED: usize = 3;
 /// From this width on the details stand beside the table.
 pub const WIDE: u16 = 140;
 
@@ -59,6 +61,8 @@ pub struct State {
     pub dialogs: Vec<Dialog>,
     /// What is said above the footer.
     pub notice: Option<Notice>,
+    /// What was said before and is still to be read, oldest first.
+    pub older: VecDeque<Notice>,
     /// The last problem, in full.
     pub last_problem: Option<Entry>,
     /// What happened, oldest first.
@@ -105,6 +109,7 @@ impl State {
             run: None,
             dialogs: Vec::new(),
             notice: None,
+            older: VecDeque::new(),
             last_problem: None,
             activity: VecDeque::new(),
             in_flight: Vec::new(),
@@ -263,8 +268,35 @@ impl State {
     pub(super) fn show(&mut self, level: Level, text: impl Into<String>) {
         let seconds = if level == Level::Info { NOTICE_SECONDS } else { PROBLEM_SECONDS };
         let until = self.now.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(self.now);
-        self.notice = Some(Notice { level, text: text.into(), until });
+        let notice = Notice { level, text: text.into(), until };
+        // The same said again replaces itself; what is another thing is pushed up.
+        if let Some(before) = self.notice.replace(notice)
+            && before.until > self.now
+            && self.notice.as_ref().is_some_and(|n| n.text != before.text)
+        {
+            if self.older.len() >= STACKED {
+                self.older.pop_front();
+            }
+            self.older.push_back(before);
+        }
         self.touch();
+    }
+
+    /// Takes away what was said long enough ago.
+    pub(super) fn expire_notices(&mut self) {
+        let now = self.now;
+        let before = (self.older.len(), self.notice.is_some());
+        self.older.retain(|notice| notice.until > now);
+        self.notice.take_if(|notice| notice.until <= now);
+        if before != (self.older.len(), self.notice.is_some()) {
+            self.touch();
+        }
+    }
+
+    /// Takes away everything that is said.
+    pub(super) fn clear_notices(&mut self) {
+        self.notice = None;
+        self.older.clear();
     }
 
     /// Keeps a line of what happened.

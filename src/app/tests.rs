@@ -356,6 +356,36 @@ fn keys_change_while_the_console_runs() {
 }
 
 #[test]
+fn a_run_that_ends_is_told_to_who_looks_elsewhere_and_what_was_said_before_is_kept() {
+    let mut console = site();
+    let running = console.state.store.runs().find(|(_, r)| r.phase == Phase::Running).unwrap().1.clone();
+    let ended = Run { phase: Phase::Failed, ..running };
+    let other = Run { uid: "new".to_owned(), phase: Phase::Ready, ..ended.clone() };
+    console.state.show(Level::Info, "approved db-3.lan.example.org");
+    let effects = console.send(Msg::Runs(RunsMsg::Batch(vec![ended.clone(), other])));
+    let told: Vec<_> = effects.iter().filter(|e| matches!(e, Effect::Notify(_))).collect();
+    assert_eq!(told.len(), 1, "of what was never seen running nothing is told: {effects:?}");
+    assert!(console.state.notice.as_ref().unwrap().text.contains("is failed"));
+    assert_eq!(console.state.older.len(), 1);
+    assert!(
+        console.send(Msg::Runs(RunsMsg::Batch(vec![ended]))).iter().all(|e| !matches!(e, Effect::Notify(_)))
+    );
+    console.now += SignedDuration::from_secs(60);
+    console.send(Msg::Wake);
+    assert!(console.state.notice.is_none() && console.state.older.is_empty());
+}
+
+#[test]
+fn what_cannot_be_read_is_not_answered() {
+    let mut console = site();
+    console.press("a");
+    console.send(Msg::Resize { width: 10, height: 3 });
+    assert_eq!(console.press("y"), []);
+    console.send(Msg::Resize { width: 80, height: 24 });
+    assert_eq!(console.press("y").len(), 1);
+}
+
+#[test]
 fn redraw_and_suspend_are_effects() {
     assert_eq!(site().press("ctrl-l ctrl-z"), [Effect::Redraw, Effect::Suspend]);
 }

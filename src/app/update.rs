@@ -16,8 +16,8 @@ use super::screens::run::Shown;
 use super::screens::runs::Runs;
 use super::seen::Seen;
 use super::state::State;
-use super::{Screen, describe, flight, input, open};
-use crate::domain::{BackEnd, Health, Problem, Run};
+use super::{Screen, describe, flight, input, open, time};
+use crate::domain::{BackEnd, Health, Kind, Phase, Problem, Run};
 
 /// The back ends in the order of the header.
 pub const BACK_ENDS: [BackEnd; 3] = [BackEnd::Cluster, BackEnd::Queue, BackEnd::Ara];
@@ -63,10 +63,7 @@ pub fn update(state: &mut State, seen: &Seen, now: Timestamp, msg: Msg) -> Vec<E
         state.rest = None;
         settle(state);
     }
-    if state.notice.as_ref().is_some_and(|n| n.until <= now) {
-        state.notice = None;
-        state.touch();
-    }
+    state.expire_notices();
     std::mem::take(&mut state.outbox)
 }
 
@@ -168,7 +165,11 @@ fn runs(state: &mut State, news: RunsMsg) {
         RunsMsg::Batch(runs) => {
             let open = state.run.as_ref().map(|r| r.uid.clone());
             let concerned = open.filter(|uid| runs.iter().any(|r| r.uid == *uid));
+            let ended = ended(state, &runs);
             state.store.batch(runs);
+            for uid in ended {
+                tell_end(state, &uid);
+            }
             if let Some(uid) = concerned {
                 open::fetch_details(state, &uid);
             }
@@ -185,6 +186,28 @@ fn runs(state: &mut State, news: RunsMsg) {
         }
     }
     state.touch();
+}
+
+/// The runs among these that were seen going on and are over now.
+fn ended(state: &State, runs: &[Run]) -> Vec<String> {
+    let over = |run: &&Run| {
+        run.phase.finished() && state.store.run(&run.uid).is_some_and(|before| !before.phase.finished())
+    };
+    runs.iter().filter(over).map(|run| run.uid.clone()).collect()
+}
+
+/// Says that a run is over, on the screen and to who looks elsewhere.
+fn tell_end(state: &mut State, uid: &str) {
+    let Some(run) = state.store.run(uid).filter(|run| matches!(run.phase, Phase::Ready | Phase::Failed))
+    else {
+        return;
+    };
+    let took = describe::duration(run, state.now).map(|ms| format!(" after {}", time::length(ms)));
+    let check = if run.kind == Kind::Check { "the check of " } else { "" };
+    let text = format!("{check}{} is {}{}", run.host, run.phase, took.unwrap_or_default());
+    let level = if run.phase == Phase::Failed { Level::Warning } else { Level::Info };
+    state.say(level, text.clone(), "");
+    state.outbox.push(Effect::Notify(text));
 }
 
 fn listed(state: &mut State, topic: Topic, result: Result<Fresh, Problem>) {

@@ -57,6 +57,10 @@ pub struct ConsoleSettings {
     pub symbols: Symbols,
     /// Absolute times in UTC instead of the local zone.
     pub utc: bool,
+    /// Ring the bell when a run ends.
+    pub bell: bool,
+    /// Ask for a desktop notification when a run ends.
+    pub notify: bool,
     /// Keys that replace the default ones: screen (or `global`) to action to keys.
     pub keys: BTreeMap<String, BTreeMap<String, Vec<String>>>,
 }

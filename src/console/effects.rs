@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 use super::outside::Outside;
-use super::{clipboard, topics, watch};
+use super::{clipboard, notify, topics, watch};
 use crate::app::{Answer, Effect, EffectId, Msg, RunRef};
 use crate::config::{Settings, Variables};
 use crate::domain::{BackEnd, Health, Problem, ProblemKind};
@@ -128,6 +128,10 @@ impl Effects {
                 self.looked = Some(task);
             }
             Effect::LookAway => self.looked = None,
+            Effect::Notify(text) => {
+                let console = &self.outside.settings.console;
+                self.words.extend(notify::sequence(&text, console.bell, console.notify, self.tmux));
+            }
             Effect::WriteLog(line) => tracing::info!(target: "hostwright::activity", "{line}"),
             Effect::Copy { id, text } => {
                 let size = format!("{} characters", text.chars().count());

@@ -13,6 +13,7 @@ mod error;
 mod hostile;
 mod input;
 mod looks;
+mod notify;
 mod outside;
 mod paint;
 mod panics;

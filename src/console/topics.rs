@@ -63,7 +63,8 @@ async fn fetch(outside: &Outside, topic: Topic) -> Result<Fresh, Problem> {
             let queues = ops::queue::list(&kube, &broker).await.map_err(|e| e.problem("queue"))?;
             let (dead, more) = (queues.dead.letters.len(), queues.dead.more);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let note = format!("{} queues, {dead} dead letters{more}", queues.runs.len());
+            let many = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
+            let note = format!("{}, {}{more}", many(queues.runs.len(), "queue"), many(dead, "dead letter"));
             let letters = queues.dead.letters.into_iter().map(Item::Letter);
             let items = letters.chain(queues.runs.into_iter().map(Item::Queue)).collect();
             Ok(Fresh { items, note, warning: dead > 0 })
@@ -104,10 +105,15 @@ pub(crate) async fn change(outside: &Outside, change: Change) -> Result<Answer, 
                 NewToken { groups, ..NewToken::for_node(Duration::from_secs(lifetime), description, signer) };
             let minted = Box::pin(ops::tokens::mint(&kube, &permit, &new, &by)).await;
             let minted = minted.map_err(|e| e.problem("token"))?;
-            let title = format!("Token {}: join command", minted.token.id());
-            // Without cluster-info there is the token at least: its secret part is shown nowhere else.
-            let join = ops::tokens::join_command(&kube, &minted.token).await;
-            Ok(Answer::Text { title, text: join.unwrap_or_else(|_| minted.token.reveal()) })
+            let id = minted.token.id();
+            // Without a join command there is the token at least: its secret part is shown nowhere else.
+            Ok(match ops::tokens::join_command(&kube, &minted.token).await {
+                Ok(text) => Answer::Text { title: format!("Token {id}: join command"), text },
+                Err(error) => Answer::Text {
+                    title: format!("Token {id} (no join command: {error})"),
+                    text: minted.token.reveal(),
+                },
+            })
         }
         Change::RevokeToken(token) => {
             ops::tokens::delete(&kube, &permit, &token, &by).await.map_err(|e| e.problem(&token.id))?;

@@ -2,9 +2,11 @@
 
 use jiff::Timestamp;
 
+use super::activity::failed;
 use super::{OpError, until_unchanged};
 use crate::backend::kube::{Kube, KubeErrorKind};
 use crate::config::{Environment, Permit};
+use crate::domain::activity::{Deed, subject};
 use crate::domain::{Announcement, Decision, Message, Parameters, Phase, Run, RunDetails, Stop, Verdict};
 
 /// What the operator was looking at: a decision holds for nothing else.
@@ -78,7 +80,8 @@ pub async fn approve(
         can_be_applied(&details, &parameters)?;
         Ok(kube.approve_run(permit, &details, &decision, &parameters).await?)
     })
-    .await?;
+    .await
+    .inspect_err(|error| failed(kube, Deed::Approve, &on(&seen.name), by, error))?;
     kube.tell(permit, &approved.run, "Approved", &format!("approved by {by}"), by, Timestamp::now()).await;
     Ok(approved)
 }
@@ -104,7 +107,8 @@ pub async fn reject(kube: &Kube, permit: &Permit, seen: &Seen, by: &str) -> Resu
         let decision = Decision { verdict: Verdict::Rejected, by: by.to_owned(), at: Timestamp::now() };
         Ok(kube.reject_run(permit, &details.run, &decision).await?)
     })
-    .await?;
+    .await
+    .inspect_err(|error| failed(kube, Deed::Reject, &on(&seen.name), by, error))?;
     kube.tell(permit, &rejected.run, "Rejected", &format!("rejected by {by}"), by, Timestamp::now()).await;
     Ok(rejected)
 }
@@ -129,9 +133,15 @@ pub async fn stop(
         let stop = Stop { by: by.to_owned(), at: Timestamp::now() };
         Ok(kube.stop_run(permit, &details.run, &stop).await?)
     })
-    .await?;
+    .await
+    .inspect_err(|error| failed(kube, Deed::Stop, &on(name), by, error))?;
     kube.tell(permit, &stopped.run, "Stopped", &format!("stopped by {by}"), by, Timestamp::now()).await;
     Ok(stopped)
+}
+
+/// How the activity calls a run.
+pub(super) fn on(run: &str) -> String {
+    subject("Job", "", run)
 }
 
 /// The run as it is now, provided that it still waits for a decision.

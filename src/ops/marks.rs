@@ -6,10 +6,12 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use jiff::Timestamp;
 
-use super::decide::{Changes, Seen, current, parameters};
+use super::activity::failed;
+use super::decide::{Changes, Seen, current, on, parameters};
 use super::{OpError, until_unchanged};
 use crate::backend::kube::{JobTemplate, Kube, NewRun, RunsEvent};
 use crate::config::{Environment, Permit};
+use crate::domain::activity::Deed;
 use crate::domain::record::{self, answer_id};
 use crate::domain::{Decision, Kind, Mark, Phase, Run, RunDetails, Verdict};
 
@@ -109,7 +111,11 @@ pub async fn mark(
             Mark { by: by.to_owned(), at: Timestamp::now(), digest: seen.digest.clone(), answered: None };
         Ok(kube.mark_run(permit, run, wish.key(), &mark).await?)
     })
-    .await?;
+    .await
+    .inspect_err(|error| {
+        let deed = if wish == Wish::Check { Deed::Check } else { Deed::Retry };
+        failed(kube, deed, &on(name), by, error);
+    })?;
     let (reason, note) = match wish {
         Wish::Retry => ("RetryRequested", format!("{by} wants another run")),
         Wish::Check => ("CheckRequested", format!("{by} wants a check")),

@@ -22,6 +22,7 @@ pub(crate) fn wants_details(state: &State) -> bool {
 
 /// Draws notice, details and keys.
 pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, seen: &mut Seen) {
+    stacked(pen, layout.body, state, seen);
     notice(pen, layout.notice, state, seen);
     details(pen, layout.details, state);
     if let Some((word, line)) = prompt(state) {
@@ -31,16 +32,38 @@ pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, seen: &mut
     }
 }
 
+/// What was said before and is still to be read: at the end of the body, the newest below.
+fn stacked(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
+    // Where there is little room the rows matter more.
+    if area.height < 8 || area.width < 60 {
+        return;
+    }
+    let count = u16::try_from(state.older.len()).unwrap_or(0).min(area.height);
+    for (y, notice) in (area.height - count..).zip(&state.older) {
+        seen.wake_at(notice.until);
+        let (symbol, role) = voice(pen, notice.level);
+        let room = usize::from(area.width * 2 / 3);
+        let text = cut_end(&super::text::harmless(&notice.text), room, pen.symbols().ellipsis());
+        let line = format!("  {symbol} {text} ");
+        pen.put_right(super::pen::rows(area, y, 1), 0, &line, role);
+    }
+}
+
+/// The symbol and the role of a notice.
+fn voice(pen: &Pen<'_>, level: Level) -> (&'static str, Role) {
+    match level {
+        Level::Info => (pen.symbols().phase(crate::domain::Phase::Ready), Role::Info),
+        Level::Warning => (pen.symbols().warning(), Role::Warning),
+        Level::Error => (pen.symbols().phase(crate::domain::Phase::Failed), Role::Error),
+    }
+}
+
 fn notice(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
     pen.rule(area, 0);
     let right = under_way(pen, area, state, seen);
     let Some(notice) = &state.notice else { return };
     seen.wake_at(notice.until);
-    let (symbol, role) = match notice.level {
-        Level::Info => (pen.symbols().phase(crate::domain::Phase::Ready), Role::Info),
-        Level::Warning => (pen.symbols().warning(), Role::Warning),
-        Level::Error => (pen.symbols().phase(crate::domain::Phase::Failed), Role::Error),
-    };
+    let (symbol, role) = voice(pen, notice.level);
     let key = state.keymap.key_text(state.scope(), Action::Why);
     let hint = if notice.level == Level::Error { format!("  {key} why?") } else { String::new() };
     let room = usize::from(right.saturating_sub(2)).saturating_sub(width(&hint) + 4);

@@ -189,6 +189,8 @@ pub(crate) fn settings_of(
             theme: "dark".into(),
             symbols: Symbols::Auto,
             utc: true,
+            bell: false,
+            notify: false,
             keys: BTreeMap::new(),
         },
         server: ServerSettings {
