@@ -48,6 +48,8 @@ pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
         Action::Open => enter(state, seen),
         Action::Back => back(state),
         Action::Copy => copy(state, seen),
+        Action::CopyCommand => copy_text(state, super::command::of(state, seen)),
+        Action::Utc => state.environment.toggle_zone(),
         Action::Why => open::why(state, seen.subject.as_deref()),
         Action::Messages => open::messages(state),
         Action::Help => open::help(state),

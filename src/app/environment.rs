@@ -33,6 +33,8 @@ pub struct EnvironmentInfo {
     pub branch: Option<String>,
     /// The zone of absolute times: the operator's, or UTC.
     pub zone: TimeZone,
+    /// The operator's zone.
+    pub local: TimeZone,
 }
 
 impl EnvironmentInfo {
@@ -53,7 +55,13 @@ impl EnvironmentInfo {
             target_port: targets.port,
             playbook: policy.playbook.clone(),
             branch: policy.branch.clone(),
-            zone: if settings.console.utc { TimeZone::UTC } else { zone },
+            zone: if settings.console.utc { TimeZone::UTC } else { zone.clone() },
+            local: zone,
         }
+    }
+
+    /// Times in UTC, or in the operator's zone again.
+    pub(super) fn toggle_zone(&mut self) {
+        self.zone = if self.zone == TimeZone::UTC { self.local.clone() } else { TimeZone::UTC };
     }
 }

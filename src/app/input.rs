@@ -212,6 +212,14 @@ fn confirm_key(state: &mut State, confirm: &mut Confirm, key: Key) -> bool {
                 confirm.focus = if typed.matches() { 0 } else { count - 1 };
                 return true;
             }
+            if state.keymap.find(state.scope(), &[key]) == Found::Action(Action::CopyCommand) {
+                // The command is made of the question in front, which was taken off for this key.
+                state.dialogs.push(Dialog::Confirm(Box::new(confirm.clone())));
+                let command = super::command::of(state, &Seen::default());
+                state.dialogs.pop();
+                act::copy_text(state, command);
+                return true;
+            }
             if key.text() == Some('e') && open::edit(state, confirm) {
                 return false;
             }

@@ -9,6 +9,7 @@ mod act_list;
 mod act_log;
 mod act_run;
 mod act_search;
+mod command;
 pub mod describe;
 pub mod dialog;
 pub mod document;

@@ -180,6 +180,8 @@ actions! {
     PreviousScreen "previous-screen" "previous screen" "Go to the screen before this one" [Global] ["`"] None false;
     Filter "filter" "filter" "Filter the rows, or search in a text" [Global] ["/"] None false;
     Copy "copy" "copy" "Copy what is under the cursor, exactly as it is" [Global] ["y"] None false;
+    CopyCommand "copy-command" "as command" "Copy what is under the cursor, or is asked, as a command" [Global] ["C"] None false;
+    Utc "utc" "utc" "Show times in UTC, or in the local time zone again" [Global] ["U"] None false;
     Why "why" "why?" "Tell why: the whole of the last problem, or why this row stands where it stands" [Global] ["w"] None false;
     Messages "messages" "messages" "Show what happened in this console, newest first" [Global] ["m"] None false;
     Help "help" "help" "Show the keys that count here" [Global] ["?" "f1"] None false;
