@@ -7,6 +7,8 @@ use crate::domain::text::Needle;
 
 /// The most lines of one part of a result that are shown; `y` copies all.
 const PART_LIMIT: usize = 2_000;
+/// A longer line is broken into several: within one line nothing scrolls.
+const LINE_LIMIT: usize = 1_000;
 /// The most bytes of a text that are compared line by line.
 const DIFF_LIMIT: usize = 512 * 1024;
 
@@ -100,7 +102,7 @@ impl Document {
 
     /// Text of others, line by line.
     pub fn foreign(&mut self, text: &str) {
-        let mut lines = text.lines();
+        let mut lines = text.lines().flat_map(parts);
         for line in lines.by_ref().take(PART_LIMIT) {
             self.push(LineKind::Foreign, line);
         }
@@ -129,6 +131,18 @@ impl Document {
             (from..end).chain(0..from).find(hit)
         }
     }
+}
+
+/// A line in parts that are not too long.
+fn parts(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(line);
+    std::iter::from_fn(move || {
+        let whole = rest.take()?;
+        let end = (0..=LINE_LIMIT.min(whole.len())).rev().find(|at| whole.is_char_boundary(*at))?;
+        let (part, more) = whole.split_at_checked(end)?;
+        rest = Some(more).filter(|more| !more.is_empty());
+        Some(part)
+    })
 }
 
 /// A result, to be read: the reason first.
@@ -310,6 +324,18 @@ mod tests {
         }];
         let doc = of_result(&details);
         assert!(doc.find_kind(LineKind::Added).is_some() && doc.find_kind(LineKind::Removed).is_some());
+    }
+
+    #[test]
+    fn a_long_line_is_broken_and_nothing_of_it_is_lost() {
+        let mut doc = Document::default();
+        let long = "漢".repeat(1_000);
+        doc.foreign(&format!("short\n{long}\n\nend"));
+        assert!(doc.lines.iter().all(|l| l.text.len() <= LINE_LIMIT));
+        let texts: Vec<&str> = doc.lines.iter().map(|l| l.text.as_str()).collect();
+        assert_eq!(texts.first(), Some(&"short"));
+        assert_eq!(texts[1..texts.len() - 2].concat(), long);
+        assert_eq!(texts[texts.len() - 2..], ["", "end"]);
     }
 
     #[test]

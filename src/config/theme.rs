@@ -285,7 +285,8 @@ impl Theme {
             (ColourDepth::Indexed, Paint::Rgb(r, g, b)) => Some(Paint::Indexed(to_indexed((r, g, b)))),
             (ColourDepth::Indexed, paint) => Some(paint),
             (ColourDepth::Ansi, Paint::Indexed(n)) if n < 16 => Some(Paint::Ansi(n)),
-            (ColourDepth::Ansi, _) => None,
+            (ColourDepth::Ansi, Paint::Indexed(n)) => Some(Paint::Ansi(to_ansi(of_indexed(n)))),
+            (ColourDepth::Ansi, Paint::Rgb(r, g, b)) => Some(Paint::Ansi(to_ansi((r, g, b)))),
         }
     }
 
@@ -308,6 +309,29 @@ impl Colour {
             ColourDepth::None => None,
         }
     }
+}
+
+/// The nearest of the sixteen, as they are by default almost everywhere. Black is left out: it is what is behind the text.
+fn to_ansi((r, g, b): (u8, u8, u8)) -> u8 {
+    let bright = r.max(g).max(b);
+    let on = |v: u8, bit: u8| if bright > 60 && v > bright / 2 { bit } else { 0 };
+    match (on(r, 1) | on(g, 2) | on(b, 4), bright) {
+        (0, _) => 8,
+        (7, ..=160) => 8,
+        (7, ..=220) => 7,
+        (hue, ..=220) => hue,
+        (hue, _) => hue + 8,
+    }
+}
+
+/// A colour of the 6x6x6 cube or a grey.
+fn of_indexed(n: u8) -> (u8, u8, u8) {
+    if n >= 232 {
+        let grey = 8 + (n - 232) * 10;
+        return (grey, grey, grey);
+    }
+    let (n, level) = (n.saturating_sub(16), |v: u8| if v == 0 { 0 } else { 55 + v * 40 });
+    (level(n / 36), level(n / 6 % 6), level(n % 6))
 }
 
 /// The nearest of the 6x6x6 cube and the 24 greys.
@@ -357,6 +381,27 @@ mod tests {
                 let is = theme.contrast(*role);
                 assert!(is >= least, "{name}: {} has a contrast of {is:.2}, needs {least}", role.as_str());
             }
+        }
+    }
+
+    #[test]
+    fn colours_of_others_have_the_nearest_of_sixteen() {
+        let theme = Theme::default().resolve(ColourDepth::Ansi, SymbolSet::Unicode);
+        for (paint, nearest) in [
+            (Paint::Rgb(255, 0, 0), 9),
+            (Paint::Rgb(128, 0, 0), 1),
+            (Paint::Rgb(0, 200, 200), 6),
+            (Paint::Rgb(255, 255, 255), 15),
+            (Paint::Rgb(200, 200, 200), 7),
+            (Paint::Rgb(0, 0, 0), 8),
+            (Paint::Indexed(200), 13),
+            (Paint::Indexed(22), 2),
+            (Paint::Indexed(244), 8),
+            (Paint::Indexed(255), 15),
+            (Paint::Indexed(3), 3),
+            (Paint::Ansi(5), 5),
+        ] {
+            assert_eq!(theme.foreign(paint), Some(Paint::Ansi(nearest)), "{paint:?}");
         }
     }
 

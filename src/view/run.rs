@@ -361,6 +361,14 @@ fn result(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run:
     let text = rows(area, y, area.height);
     let found = Some(&screen.search.needle).filter(|n| !n.is_empty()).map(|n| (n, screen.search.result_hit));
     seen.result = doc::draw(pen, text, screen.doc(), screen.result_top, found);
+    if let Some((needle, last)) = found {
+        let hits: Vec<usize> =
+            screen.doc().lines.iter().enumerate().filter(|(_, l)| l.has(needle)).map(|(at, _)| at).collect();
+        let place = last.and_then(|last| hits.binary_search(&last).ok());
+        let place = place.map_or_else(String::new, |at| format!("{} of ", at + 1));
+        let text = format!("/{} {place}{}", super::text::harmless(needle.text()), hits.len());
+        pen.put_right(rows(area, y.saturating_sub(1), 1), 0, &text, Role::Key);
+    }
     fetching(pen, rows(area, 1, 1), state, screen, seen);
 }
 

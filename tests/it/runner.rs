@@ -26,6 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A loopback API of its own, with folders for the runner.
 struct Cluster {
     client: Client,
+    url: String,
     folder: tempfile::TempDir,
     api: CancellationToken,
     leash: Vec<String>,
@@ -83,6 +84,7 @@ impl Cluster {
         }
         Self {
             client,
+            url,
             folder,
             api: shutdown,
             leash: vec![env!("CARGO_BIN_EXE_hostwright").to_owned(), "leash".to_owned()],
@@ -725,4 +727,39 @@ async fn many_jobs_end_each_once_with_few_writes() {
     let mut expected: Vec<String> = (0..JOBS).map(|n| n.to_string()).collect();
     expected.sort_unstable();
     assert_eq!(lines, expected, "each ran once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runs_log_is_saved_whole_and_a_failure_leaves_what_was_there() {
+    let cluster = Cluster::start().await;
+    let runner = cluster.run();
+    let script = r#"printf '\033[2J \377 10%%\r20%%\n'; head -c 300000 /dev/zero | tr '\0' x; exit 1"#;
+    let job = cluster.job("twice", script, json!({"backoffLimit": 1}), json!({})).await;
+    cluster.job_is("twice", is_failed).await;
+    let config = cluster.folder.path().join("kubeconfig");
+    crate::ground::write_kubeconfig(&config, &cluster.url);
+    let place = hostwright::config::Kubernetes { kubeconfig: Some(config), context: None, namespace: None };
+    let kube = hostwright::backend::kube::Kube::connect(&place).await.unwrap();
+    let uid = job.metadata.uid.clone().unwrap();
+    let folder = cluster.folder.path().join("state/logs");
+    let mut heard = 0;
+    use hostwright::ops::logs::save;
+    let saved = save(&kube, "twice", &uid, &folder, |bytes| heard = bytes).await.unwrap();
+
+    let once = [b"\x1b[2J \xff 10%\r20%\n".as_slice(), &[b'x'; 300_000], b"\n"].concat();
+    assert_eq!(saved.path, folder.join("twice.log"));
+    assert!(
+        std::fs::read(&saved.path).unwrap() == [once.as_slice(), &once].concat(),
+        "two attempts, each byte"
+    );
+    assert!(saved.bytes == 2 * once.len() as u64 && heard == saved.bytes, "{} {heard}", saved.bytes);
+    assert_eq!(std::fs::metadata(&saved.path).unwrap().permissions().mode() & 0o777, 0o600);
+
+    let error = save(&kube, "twice", "nobody", &folder, |_| {}).await.unwrap_err();
+    assert!(error.to_string().contains("with a log"), "{error}");
+    assert!(save(&kube, "../twice", &uid, &folder, |_| {}).await.is_err(), "no name leads out of the folder");
+    let kept: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(kept.as_slice(), std::slice::from_ref(&saved.path), "no half of a file is left");
+    assert_eq!(std::fs::metadata(&saved.path).unwrap().len(), saved.bytes);
+    runner.stop().await;
 }

@@ -123,8 +123,8 @@ impl LogSearch {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::msg::{LogEvent, LogLine};
     use super::*;
+    use crate::app::msg::{LogEvent, LogLine};
 
     fn lines(texts: &[&[u8]]) -> LogEvent {
         LogEvent::Lines(texts.iter().map(|t| LogLine { at: None, bytes: (*t).into() }).collect())

@@ -309,12 +309,14 @@ fn roles<'a>(tasks: &[&'a TaskResult], play: &str, depth: u16) -> Vec<Group<'a>>
     out
 }
 
-/// Failed groups and tasks come first when that is asked for; else everything stays as it ran.
+/// Failed groups and tasks come first when that is asked for; everything else stays as it ran.
 fn sorted(mut groups: Vec<Group<'_>>, order: Order) -> Vec<Group<'_>> {
+    let rank =
+        |status: ResultStatus| Some(status).filter(|s| is_failure(*s)).unwrap_or(ResultStatus::Skipped);
     if order == Order::FailedFirst {
-        groups.sort_by_key(|g| g.worst());
+        groups.sort_by_key(|g| rank(g.worst()));
         for group in &mut groups {
-            group.tasks.sort_by_key(|t| t.status);
+            group.tasks.sort_by_key(|t| rank(t.status));
             group.groups = sorted(std::mem::take(&mut group.groups), order);
         }
     }
@@ -390,7 +392,7 @@ mod tests {
     #[test]
     fn tasks_stand_under_their_roles() {
         assert_eq!(keys(Order::Ran), "[base] a b [zfs] c d [tasks of the play] e");
-        assert_eq!(keys(Order::FailedFirst), "[zfs] d c [tasks of the play] e [base] b a");
+        assert_eq!(keys(Order::FailedFirst), "[zfs] d c [base] a b [tasks of the play] e");
         assert_eq!(keys(Order::OnlyFailed), "[zfs] d");
         assert_eq!(keys(Order::OnlyChanged), "[base] b");
         let mut order = Order::Ran;

@@ -144,6 +144,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_character_that_comes_in_two_writes_stays_one() {
+        let text = "漢字\n\u{1f469}".as_bytes();
+        let mut reader = futures_util::io::BufReader::with_capacity(1, text);
+        let mut lines = Vec::new();
+        while let Some(line) = read_line(&mut reader).await.unwrap() {
+            lines.push(String::from_utf8(line).unwrap());
+        }
+        assert_eq!(lines, ["漢字", "\u{1f469}"]);
+    }
+
+    #[tokio::test]
     async fn a_line_without_end_does_not_fill_the_memory() {
         let text = [vec![b'x'; 3 * LONGEST_LINE], b"\nshort\n\nlast".to_vec()].concat();
         let mut reader = futures_util::io::BufReader::new(text.as_slice());
