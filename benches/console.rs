@@ -79,7 +79,7 @@ impl Console {
             playbook: "site.yml".into(),
             branch: None,
             zone: jiff::tz::TimeZone::UTC,
-        local: jiff::tz::TimeZone::UTC,
+            local: jiff::tz::TimeZone::UTC,
         };
         let mut state = State::new(environment, Keymap::default(), now());
         update(&mut state, &Seen::default(), now(), Msg::Resize { width: 160, height: 50 });

@@ -61,12 +61,19 @@ pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
         Action::Boot => {
             flight::start(state, Effect::BootMachine { id: EffectId(0) });
         }
-        Action::Yaml => {
-            if let Some(run) = seen.subject.as_ref().and_then(|uid| state.store.run(uid)).or(state.current())
-            {
-                let what = Fetch::Yaml(open::run_ref(run));
-                flight::start(state, Effect::Fetch { id: EffectId(0), what });
-            }
+        Action::Yaml | Action::Shell => {
+            let run = seen.subject.as_ref().and_then(|uid| state.store.run(uid)).or(state.current());
+            let Some(run) = run.map(open::run_ref) else {
+                return state.show(Level::Warning, "there is no row under the cursor");
+            };
+            let id = EffectId(0);
+            flight::start(
+                state,
+                match action {
+                    Action::Shell => Effect::Shell { id, run },
+                    _ => Effect::Fetch { id, what: Fetch::Yaml(run) },
+                },
+            );
         }
         _ if act_list::owns(action) => act_list::act(state, seen, action),
         _ if state.screen == Screen::Run => act_run::act(state, seen, action),

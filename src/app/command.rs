@@ -53,18 +53,27 @@ fn of_changes(changes: &[Change]) -> Option<Vec<String>> {
     let ids = |of: fn(&Change) -> Option<String>| changes.iter().filter_map(of).collect::<Vec<_>>();
     Some(match changes.first()? {
         Change::RemoveTargets(addresses) => words("targets remove", addresses.clone()),
-        Change::RevokeToken(_) => words("tokens delete", ids(|c| match c {
-            Change::RevokeToken(token) => Some(token.id.clone()),
-            _ => None,
-        })),
-        Change::Requeue(..) => words("queue requeue", ids(|c| match c {
-            Change::Requeue(id, _) => Some(id.clone()),
-            _ => None,
-        })),
-        Change::DropLetter(..) => words("queue drop", ids(|c| match c {
-            Change::DropLetter(id, _) => Some(id.clone()),
-            _ => None,
-        })),
+        Change::RevokeToken(_) => words(
+            "tokens delete",
+            ids(|c| match c {
+                Change::RevokeToken(token) => Some(token.id.clone()),
+                _ => None,
+            }),
+        ),
+        Change::Requeue(..) => words(
+            "queue requeue",
+            ids(|c| match c {
+                Change::Requeue(id, _) => Some(id.clone()),
+                _ => None,
+            }),
+        ),
+        Change::DropLetter(..) => words(
+            "queue drop",
+            ids(|c| match c {
+                Change::DropLetter(id, _) => Some(id.clone()),
+                _ => None,
+            }),
+        ),
         Change::AddTarget(_) | Change::LabelTargets(..) | Change::MintToken { .. } => return None,
     })
 }

@@ -155,6 +155,13 @@ pub enum Effect {
         /// What.
         change: Change,
     },
+    /// Open a shell on the host of this run, with the terminal as its own.
+    Shell {
+        /// The id of the answer.
+        id: EffectId,
+        /// Which run.
+        run: RunRef,
+    },
     /// Boot another machine in the playground.
     BootMachine {
         /// The id of the answer.
@@ -245,6 +252,7 @@ impl Effect {
             | Self::Retry { id, .. }
             | Self::Stop { id, .. }
             | Self::Change { id, .. }
+            | Self::Shell { id, .. }
             | Self::Fetch { id, .. }
             | Self::BootMachine { id }
             | Self::OpenRun { id, .. }
@@ -276,6 +284,7 @@ impl Effect {
             | Self::Retry { .. }
             | Self::Stop { .. }
             | Self::Change { .. }
+            | Self::Shell { .. }
             | Self::BootMachine { .. } => true,
             Self::OpenRun { .. }
             | Self::Fetch { .. }
@@ -313,6 +322,7 @@ impl Effect {
             Self::Retry { run, .. } => format!("asking for another run of {}", run.host),
             Self::Stop { run, .. } => format!("stopping {}", run.name),
             Self::Change { change, .. } => change.doing(),
+            Self::Shell { run, .. } => format!("opening a shell on {}", run.host),
             Self::Fetch { what, .. } => what.doing(),
             Self::Look(_) | Self::LookAway => "fetching the rows".to_owned(),
             Self::BootMachine { .. } => "booting a machine".to_owned(),
@@ -341,6 +351,7 @@ impl Effect {
             | Self::Reject { run, .. }
             | Self::Retry { run, .. }
             | Self::Stop { run, .. }
+            | Self::Shell { run, .. }
             | Self::OpenRun { run, .. }
             | Self::SaveLog { run, .. }
             | Self::Follow { run } => Some(&run.uid),
@@ -371,6 +382,7 @@ impl Effect {
             | Self::Retry { id, .. }
             | Self::Stop { id, .. }
             | Self::Change { id, .. }
+            | Self::Shell { id, .. }
             | Self::Fetch { id, .. }
             | Self::BootMachine { id }
             | Self::OpenRun { id, .. }

@@ -169,7 +169,7 @@ pub struct Environment {
     pub hook: Option<String>,
     /// A file with the hook's bearer token, for `hosts announce`.
     pub hook_token_file: Option<PathBuf>,
-    /// The command that opens a shell on a host: an argument vector in which `{host}` and `{address}` are replaced.
+    /// The command that opens a shell on a host: an argument vector in which `{host}`, `{address}` and `{known_hosts}` are replaced.
     pub shell: Vec<String>,
 }
 

@@ -19,6 +19,7 @@ use crate::ops;
 use crate::ops::decide::{self, Changes, Seen};
 use crate::ops::machine;
 use crate::ops::marks::{self, Wish};
+use crate::ops::shell::Shell;
 
 /// How long the end of the console waits for changes that are under way.
 const LAST_CHANGES: Duration = Duration::from_secs(3);
@@ -29,6 +30,8 @@ const PROGRESS: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Effects {
     outside: Outside,
+    /// Takes shells that are ready to be opened.
+    shells: mpsc::Sender<Shell>,
     tell: mpsc::Sender<Msg>,
     tmux: bool,
     /// What is under way, by id.
@@ -59,9 +62,15 @@ struct Pending {
 type Done = Result<Answer, Problem>;
 
 impl Effects {
-    pub(crate) fn new(settings: Arc<Settings>, tmux: bool, tell: mpsc::Sender<Msg>) -> Self {
+    pub(crate) fn new(
+        settings: Arc<Settings>,
+        tmux: bool,
+        tell: mpsc::Sender<Msg>,
+        shells: mpsc::Sender<Shell>,
+    ) -> Self {
         Self {
             outside: Outside::new(settings, tell.clone()),
+            shells,
             tell,
             tmux,
             cancel: HashMap::new(),
@@ -141,8 +150,26 @@ impl Effects {
                 let size = format!("{} bytes", bytes.len());
                 self.copy(id, bytes, &size);
             }
+            Effect::Shell { id, run } => self.open_shell(id, run),
             effect => self.spawn(effect),
         }
+    }
+
+    /// Makes ready what opens a shell; the loop opens it.
+    fn open_shell(&mut self, id: EffectId, run: RunRef) {
+        let (outside, shells) = (self.outside.clone(), self.shells.clone());
+        let doing = format!("opening a shell on {}", run.host);
+        let task = tokio::spawn(async move {
+            let host = run.host.to_string();
+            let permit = outside.permit(&host)?;
+            let kube = outside.kube().await?;
+            let shell = ops::shell::prepare(&kube, &permit, &outside.settings.environment, &run.name).await;
+            // Nobody opens it any more when the console ends.
+            let _ = shells.send(shell.map_err(|error| error.problem(&host))?).await;
+            Ok(Answer::Done(String::new()))
+        });
+        self.cancel.insert(id, Pending { task: task.abort_handle(), doing: doing.clone(), changes: false });
+        self.others.spawn(answer(id, doing, false, task, self.tell.clone()));
     }
 
     /// Waits, for a bounded time, for the changes that are under way; the rest is broken off. Returns the changes whose answer did

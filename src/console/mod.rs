@@ -5,6 +5,7 @@
 //! [`crate::app`], the face is [`crate::view`]; neither knows of this module, and this one decides nothing that they could.
 
 mod caps;
+mod child;
 mod clipboard;
 mod decode;
 mod effects;

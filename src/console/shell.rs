@@ -19,9 +19,10 @@ use super::effects::Effects;
 use super::panics::Guard;
 use super::signals::{Signal, Signals};
 use super::terminal::{Event, Terminal};
-use super::{ConsoleError, Options, PanicIn, looks, reload};
+use super::{ConsoleError, Options, PanicIn, child, looks, reload};
 use crate::app::{self, Effect, Level, Msg, Seen, State};
 use crate::config::{Config, Mistakes, Settings, Sources, Theme};
+use crate::ops;
 use crate::view;
 
 /// The shortest time between two frames.
@@ -49,6 +50,9 @@ pub(crate) struct Shell {
     /// The configuration, each time that its files change.
     reloads: mpsc::Receiver<Result<Box<Config>, Mistakes>>,
     sources: Sources,
+    /// Shells that are ready to be opened, and who makes them ready.
+    shells: mpsc::Receiver<ops::shell::Shell>,
+    open_shell: mpsc::Sender<ops::shell::Shell>,
     /// What belonged to environments that were left and is not done yet.
     left: JoinSet<Vec<String>>,
     signals: Signals,
@@ -70,6 +74,7 @@ enum Woken {
     Terminal(Event),
     Message(Msg),
     Reload(Result<Box<Config>, Mistakes>),
+    Shell(ops::shell::Shell),
     Signal(Signal),
     Panics(Vec<String>),
     Shutdown,
@@ -90,13 +95,14 @@ impl Shell {
             state.note(Level::Warning, warning.clone());
         }
         let (send, messages) = mpsc::channel(MESSAGES);
+        let (open_shell, shells) = mpsc::channel(1);
         // Until the files are watched.
         let (_, reloads) = mpsc::channel(1);
         let theme = looks::theme(&config, &settings, &capabilities);
         Self {
             state,
             seen: Seen::default(),
-            effects: Effects::new(Arc::new(settings.clone()), capabilities.tmux, send),
+            effects: Effects::new(Arc::new(settings.clone()), capabilities.tmux, send, open_shell.clone()),
             theme,
             settings,
             config,
@@ -104,6 +110,8 @@ impl Shell {
             messages,
             reloads,
             sources,
+            shells,
+            open_shell,
             left: JoinSet::new(),
             signals,
             shutdown,
@@ -137,8 +145,12 @@ impl Shell {
                 return (end, Some(self.effects.with_left(self.left)));
             }
             let woken = self.wait(terminal, panics).await;
-            self.take(woken, terminal);
-            self.take_burst(terminal);
+            if let Woken::Shell(shell) = woken {
+                self.run_shell(&shell, terminal).await;
+            } else {
+                self.take(woken, terminal);
+                self.take_burst(terminal);
+            }
             if self.suspend {
                 self.suspend = false;
                 self.stop(terminal).await;
@@ -163,6 +175,7 @@ impl Shell {
             () = until(time) => Woken::Time,
             Some(message) = self.messages.recv() => Woken::Message(message),
             Some(read) = self.reloads.recv() => Woken::Reload(read),
+            Some(shell) = self.shells.recv() => Woken::Shell(shell),
         }
     }
 
@@ -173,6 +186,8 @@ impl Shell {
             Woken::Terminal(Event::Closed) => self.end = Some(Err(ConsoleError::Closed)),
             Woken::Message(message) => self.update(message, terminal),
             Woken::Reload(read) => self.reload(read, terminal),
+            // Taken before: the terminal goes to somebody else meanwhile.
+            Woken::Shell(_) => {}
             Woken::Signal(signal) => self.signal(signal, terminal),
             Woken::Panics(texts) => {
                 for text in texts {
@@ -270,7 +285,8 @@ impl Shell {
             }
         };
         let (send, messages) = mpsc::channel(MESSAGES);
-        let effects = Effects::new(Arc::new(settings.clone()), self.capabilities.tmux, send);
+        let shells = self.open_shell.clone();
+        let effects = Effects::new(Arc::new(settings.clone()), self.capabilities.tmux, send, shells);
         self.left.spawn(std::mem::replace(&mut self.effects, effects).finish());
         self.messages = messages;
         self.state = super::state(&settings, self.config.looks.keymap.clone());
@@ -365,6 +381,45 @@ impl Shell {
         }
         if self.end.is_none() {
             self.retake(terminal);
+        }
+    }
+
+    /// Gives the terminal to a shell on a host until that has ended. News are taken in meanwhile, and shown afterwards.
+    async fn run_shell(&mut self, shell: &ops::shell::Shell, terminal: &mut Terminal) {
+        terminal.leave();
+        let ended = child::run(
+            &shell.argv,
+            &mut self.signals,
+            async |message| {
+                self.state.now = Timestamp::now();
+                for effect in app::update(&mut self.state, &self.seen, Timestamp::now(), message) {
+                    if !matches!(effect, Effect::Quit | Effect::Suspend | Effect::Redraw | Effect::Switch(_))
+                    {
+                        self.effects.start(effect);
+                    }
+                }
+            },
+            &mut self.messages,
+        )
+        .await;
+        let ended = match ended {
+            Ok(status) if status.success() => None,
+            // A shell ends with what its last command ended with: that is no mistake of ours, but who looks for one sees it.
+            Ok(status) => Some((Level::Info, format!("the shell ended: {status}"))),
+            Err(child::Ended::Signal(signal)) => {
+                self.end = signal.error().map(Err);
+                return;
+            }
+            Err(child::Ended::Failed(error)) => {
+                let program = shell.argv.first().map(String::as_str).unwrap_or_default();
+                Some((Level::Error, format!("cannot run {program}: {error}")))
+            }
+        };
+        self.retake(terminal);
+        if let Some((level, text)) = ended {
+            let advice = "The environment's `shell` in config.toml says how a shell is opened.".to_owned();
+            let advice = if level == Level::Error { advice } else { String::new() };
+            self.update(Msg::Note { level, text, advice }, terminal);
         }
     }
 

@@ -13,6 +13,7 @@ pub mod prune;
 pub mod queue;
 pub mod results;
 pub mod runs;
+pub mod shell;
 pub mod targets;
 pub mod tokens;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hostwright::backend::kube::{JobTemplate, Kube, NewRun};
-use hostwright::config::{self, Settings, Sources};
+use hostwright::config::{self, Paint, Role, Settings, Sources, Theme};
 use hostwright::domain::{Kind, Phase, RawAnnouncement, Run};
 use hostwright::play::api::{Api, Options};
 use rustix::process::Signal;
@@ -59,6 +59,13 @@ impl Far {
 
     fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// More lines at the end of the configuration.
+    fn append(&self, lines: &str) {
+        let path = self.path().join("hostwright/config.toml");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, text + lines).unwrap();
     }
 
     fn equip(&self, command: &mut CommandBuilder) {
@@ -544,5 +551,59 @@ async fn a_cluster_that_goes_leaves_its_rows_and_comes_back_by_itself() {
     near.proxy.go_on();
     pty.wait_for("web-3.example.org").wait_gone("next try").wait_for("web-1.example.org");
     pty.keys("q");
+    assert_eq!(pty.wait_exit(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shell_has_the_terminal_for_itself_and_gives_it_back() {
+    let near = Near::new().await;
+    near.pending("web-1.example.org").await;
+    near.far.append("shell = [\"sh\", \"-c\", \"trap 'echo interrupted' INT; echo \\\"on {host}\\\"; read a; read b; echo \\\"heard $a $b\\\"; read c\"]\n");
+    let mut pty = Pty::start(near.far.command(&[]), (120, 40));
+    pty.wait_for("web-1.example.org");
+    pty.keys("!").wait_for("on web-1.example.org").wait_gone("1 Hosts");
+    // Its first line is its own, Ctrl-C is its own, and the console takes news in meanwhile.
+    pty.write(b"\x03").wait_for("interrupted");
+    near.pending("web-2.example.org").await;
+    pty.write(b"quit\r").write(b"words\r").wait_for("heard quit words");
+    pty.write(b"\r").wait_for("1 Hosts").wait_for("web-2.example.org");
+    pty.keys("q");
+    assert_eq!(pty.wait_exit(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_theme_and_keys_count_while_the_console_runs_and_a_broken_file_leaves_the_last_good_ones() {
+    let near = Near::new().await;
+    near.pending("web-1.example.org").await;
+    let mut pty = Pty::start(near.far.command(&[]), (120, 40));
+    pty.wait_for("web-1.example.org");
+    near.far.append("[console.keys.hosts]\napprove = [\"A\"]\n");
+    pty.wait_for("theme and keys are the new ones").wait_for("A approve");
+    near.far.append("reject = [\"hyper-x\"]\n");
+    pty.wait_for("the old one stays");
+    pty.keys("A").wait_for("Approve web-1").keys("n").wait_gone("Approve web-1");
+    pty.keys("q");
+    assert_eq!(pty.wait_exit(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_light_background_is_asked_for_and_answered_late() {
+    let near = Near::new().await;
+    near.pending("web-1.example.org").await;
+    let mut command = near.far.command(&[]);
+    command.env("COLORTERM", "truecolor");
+    let mut pty = Pty::start(command, (120, 40));
+    pty.wait_for("web-1.example.org").wait_bytes(0, b"\x1b]11;?");
+    let text = |name: &str| {
+        let (r, g, b) = match Theme::built_in(name).unwrap().style(Role::Text).fg {
+            Some(Paint::Rgb(r, g, b)) => (r, g, b),
+            other => panic!("{other:?}"),
+        };
+        format!("38;2;{r};{g};{b}").into_bytes()
+    };
+    pty.wait_bytes(0, &text("dark"));
+    let from = pty.mark();
+    pty.write(b"\x1b]11;rgb:fdfd/f6f6/e3e3\x1b\\").wait_bytes(from, &text("light"));
+    pty.wait_for("web-1.example.org").keys("q");
     assert_eq!(pty.wait_exit(), 0);
 }
