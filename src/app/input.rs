@@ -7,13 +7,15 @@ use super::effect::{Effect, EffectId};
 use super::form::{Form, Wanted};
 use super::notice::Level;
 use super::screens::Screen;
-use super::seen::Seen;
+use super::seen::{Hit, Mouse, Seen};
 use super::state::State;
 use super::table::Move;
 use super::{act, flight, open, update};
 use crate::config::{Action, Code, Found, Key};
 use crate::domain::Parameters;
 
+/// How many rows one notch of the wheel moves.
+const WHEEL: usize = 3;
 /// The least columns and rows in which a question can be read, and so be answered.
 const READABLE: (u16, u16) = (20, 6);
 
@@ -75,6 +77,46 @@ pub(super) fn interrupt(state: &mut State) {
         return;
     }
     open::ask_quit(state);
+}
+
+/// The mouse: the wheel moves as the arrows do, a click chooses. Questions are answered with keys only.
+pub(super) fn mouse(state: &mut State, seen: &Seen, what: Mouse, x: u16, y: u16) {
+    let turned = match what {
+        Mouse::Up => Some(Code::Up),
+        Mouse::Down => Some(Code::Down),
+        Mouse::Click => None,
+    };
+    if let Some(code) = turned {
+        if !matches!(state.dialogs.last(), Some(Dialog::Confirm(_) | Dialog::Form(_))) {
+            for _ in 0..WHEEL {
+                key(state, seen, Key::plain(code));
+            }
+        }
+        return;
+    }
+    let hit = seen.regions.iter().rev().find(|region| region.holds(x, y));
+    let (Some(region), true) = (hit, state.dialogs.is_empty()) else { return };
+    let line = usize::from(y - region.y);
+    match region.hit {
+        Hit::Action(action) => act::act(state, seen, action),
+        Hit::Rows(top) => {
+            if let Some(table) = state.table_mut() {
+                let key = table.rows().get(top + line).map(|row| row.key.clone());
+                key.inspect(|key| table.select(key));
+            }
+            update::rest(state);
+        }
+        Hit::Tasks(top) => {
+            if let Some(run) = &mut state.run {
+                let by =
+                    isize::try_from(top + line).unwrap_or(0) - isize::try_from(run.position()).unwrap_or(0);
+                run.focus = super::screens::run::Pane::Tasks;
+                run.go(Move::By(by));
+            }
+            update::rest(state);
+        }
+    }
+    state.touch();
 }
 
 /// Text was pasted: it goes where text is typed, and nowhere else.

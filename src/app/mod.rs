@@ -46,6 +46,6 @@ pub use msg::{Answer, LogEvent, LogLine, Msg, RunsMsg};
 pub use notice::{Bulk, BulkRow, Entry, InFlight, Level, Notice};
 pub use screens::Screen;
 pub use screens::list::Fresh;
-pub use seen::{PaneSeen, Seen};
+pub use seen::{Hit, Mouse, PaneSeen, Region, Seen};
 pub use state::{State, WIDE};
 pub use update::{BACK_ENDS, prepare, update};

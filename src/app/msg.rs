@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::items::Topic;
 use super::screens::list::Fresh;
-use super::{EffectId, Level};
+use super::{EffectId, Level, Mouse};
 use crate::config::{Key, Keymap};
 use crate::domain::cluster::ClusterInfo;
 use crate::domain::results::{ResultDetails, RunResults};
@@ -15,6 +15,8 @@ use crate::domain::{BackEnd, Health, Problem, Run, RunDetails};
 pub enum Msg {
     /// A key was pressed.
     Key(Key),
+    /// The mouse did this on a cell.
+    Mouse(Mouse, u16, u16),
     /// Text was pasted: never taken for keys.
     Paste(String),
     /// The terminal has this size now.

@@ -2,6 +2,8 @@
 
 use jiff::Timestamp;
 
+use crate::config::Action;
+
 /// Which part of something longer a pane showed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PaneSeen {
@@ -9,6 +11,52 @@ pub struct PaneSeen {
     pub top: usize,
     /// How many fit.
     pub page: usize,
+}
+
+/// What the mouse did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mouse {
+    /// The left button was pressed.
+    Click,
+    /// The wheel was turned away from the operator.
+    Up,
+    /// The wheel was turned towards the operator.
+    Down,
+}
+
+/// What a click means somewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hit {
+    /// This action.
+    Action(Action),
+    /// The row of the table: the first line is the row of this number.
+    Rows(usize),
+    /// The same in the tree of tasks.
+    Tasks(usize),
+}
+
+/// A part of the screen that can be clicked, in cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    /// The first column.
+    pub x: u16,
+    /// The first row.
+    pub y: u16,
+    /// How many columns.
+    pub width: u16,
+    /// How many rows.
+    pub height: u16,
+    /// What a click means.
+    pub hit: Hit,
+}
+
+impl Region {
+    /// Whether a cell is in it.
+    #[must_use]
+    pub fn holds(&self, x: u16, y: u16) -> bool {
+        (self.x..self.x.saturating_add(self.width)).contains(&x)
+            && (self.y..self.y.saturating_add(self.height)).contains(&y)
+    }
 }
 
 /// What the last frame showed: what keys refer to.
@@ -29,6 +77,8 @@ pub struct Seen {
     pub log: PaneSeen,
     /// The text in the dialog.
     pub dialog: PaneSeen,
+    /// What can be clicked.
+    pub regions: Vec<Region>,
 }
 
 impl Seen {

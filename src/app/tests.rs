@@ -42,7 +42,16 @@ impl Console {
         let pane = PaneSeen { top: 0, page: 10 };
         let row = self.state.shown_list().and_then(|list| list.table.cursor()).map(str::to_owned);
         let subject = row.or_else(|| self.state.current().map(|r| r.uid.clone()));
-        Seen { wake: None, subject, list: pane, tasks: pane, result: pane, log: pane, dialog: pane }
+        Seen {
+            wake: None,
+            subject,
+            list: pane,
+            tasks: pane,
+            result: pane,
+            log: pane,
+            dialog: pane,
+            regions: Vec::new(),
+        }
     }
 
     fn send(&mut self, msg: Msg) -> Vec<Effect> {
@@ -588,4 +597,37 @@ fn the_result_pane_shows_the_runs_own_page_on_a_group() {
     let screen = console.state.run.as_ref().unwrap();
     assert_eq!(screen.shown, Shown::Overview);
     assert!(screen.doc().lines.iter().any(|l| l.label == "announced"));
+}
+
+#[test]
+fn the_mouse_chooses_rows_and_screens_and_answers_no_question() {
+    let mut console = site();
+    let seen = |console: &mut Console| {
+        let mut seen = console.seen();
+        let rows = Region { x: 0, y: 5, width: 80, height: 10, hit: Hit::Rows(0) };
+        let tab =
+            Region { x: 10, y: 1, width: 6, height: 1, hit: Hit::Action(crate::config::Action::GoRuns) };
+        seen.regions = vec![rows, tab];
+        seen
+    };
+    let click = |console: &mut Console, what, x, y| {
+        let seen = seen(console);
+        update(&mut console.state, &seen, console.now, Msg::Mouse(what, x, y))
+    };
+    let third = console.state.hosts.table.rows().get(2).map(|row| row.key.to_string());
+    click(&mut console, Mouse::Click, 4, 7);
+    assert_eq!(console.state.hosts.table.cursor().map(str::to_owned), third);
+    click(&mut console, Mouse::Up, 4, 7);
+    assert_eq!(console.state.hosts.table.position(), 0);
+    click(&mut console, Mouse::Click, 79, 30);
+    console.press("a");
+    click(&mut console, Mouse::Click, 12, 1);
+    click(&mut console, Mouse::Down, 12, 1);
+    assert!(
+        matches!(console.state.dialogs.last(), Some(Dialog::Confirm(_))),
+        "a question is answered with keys"
+    );
+    console.press("n");
+    click(&mut console, Mouse::Click, 12, 1);
+    assert_eq!(console.state.screen, Screen::Runs);
 }

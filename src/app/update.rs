@@ -30,6 +30,7 @@ pub fn update(state: &mut State, seen: &Seen, now: Timestamp, msg: Msg) -> Vec<E
     state.now = now;
     match msg {
         Msg::Key(key) => input::key(state, seen, key),
+        Msg::Mouse(what, x, y) => input::mouse(state, seen, what, x, y),
         Msg::Paste(text) => input::paste(state, &text),
         Msg::Resize { width, height } => resize(state, width, height),
         Msg::Focus(_) => {}

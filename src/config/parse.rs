@@ -65,6 +65,7 @@ fn console(t: &mut Reader<'_>) -> ConsoleSettings {
         theme: t.given("theme", values::theme).unwrap_or_default(),
         symbols: t.given("symbols", |node| values::word(node, &symbols)).unwrap_or(Symbols::Auto),
         utc: t.given("utc", values::flag).unwrap_or_default(),
+        mouse: t.given("mouse", values::flag).unwrap_or_default(),
         bell: t.given("bell", values::flag).unwrap_or_default(),
         notify: t.given("notify", values::flag).unwrap_or_default(),
         keys: t.section("keys", |keys| keys.each(|_| None, |screen| screen.lists())),

@@ -57,6 +57,8 @@ pub struct ConsoleSettings {
     pub symbols: Symbols,
     /// Absolute times in UTC instead of the local zone.
     pub utc: bool,
+    /// Take the mouse.
+    pub mouse: bool,
     /// Ring the bell when a run ends.
     pub bell: bool,
     /// Ask for a desktop notification when a run ends.

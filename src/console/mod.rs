@@ -84,7 +84,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Co
 
     let panics = panics::Guard::install();
     let colours = capabilities.depth != crate::config::ColourDepth::None;
-    let mut terminal = Terminal::enter(tty, colours)?;
+    let mut terminal = Terminal::enter(tty, colours, options.settings.console.mouse)?;
     let shell = Shell::new(options, capabilities, signals, shutdown);
     let ended = AssertUnwindSafe(shell.run(&mut terminal, &panics)).catch_unwind().await;
     terminal.leave();

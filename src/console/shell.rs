@@ -223,6 +223,9 @@ impl Shell {
             Input::Key(key) => Msg::Key(key),
             Input::Paste(text) => Msg::Paste(text),
             Input::Focus(focus) => Msg::Focus(focus),
+            // Reports that nobody asked for are left over from another program.
+            Input::Mouse(..) if !self.settings.console.mouse => return,
+            Input::Mouse(what, x, y) => Msg::Mouse(what, x, y),
             Input::Background(red, green, blue) => {
                 self.capabilities.light = Some(looks::is_light(red, green, blue));
                 self.dress();

@@ -1,7 +1,7 @@
 //! The terminal while the console has it: entered once, given back exactly once, whatever happens.
 //!
 //! Entering takes the keyboard raw, the alternate screen, bracketed pastes, and hides the cursor. Giving back undoes all of it and is
-//! bounded in time: a line that nobody reads does not keep the program from ending. No mouse, no questions to the terminal.
+//! bounded in time: a line that nobody reads does not keep the program from ending. The mouse is taken where the settings say so.
 
 use std::time::Duration;
 
@@ -16,6 +16,9 @@ use super::writer::Writer;
 
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?2004h\x1b[?25l";
 const LEAVE: &[u8] = b"\x1b[?2026l\x1b[0m\x1b[?2004l\x1b[?1049l\x1b[?25h";
+/// Wheel and buttons, in the form that has no end of columns.
+const MOUSE: &[u8] = b"\x1b[?1000h\x1b[?1006h";
+const NO_MOUSE: &[u8] = b"\x1b[?1006l\x1b[?1000l";
 /// Ends a sequence that was cut in the middle.
 const ABORT: &[u8] = b"\x18\x1b\\";
 
@@ -32,6 +35,8 @@ pub(crate) struct Terminal {
     held: Option<Held>,
     /// What goes out before the next frame.
     lead: Vec<u8>,
+    /// The mouse is taken too.
+    mouse: bool,
 }
 
 /// What we have only while the terminal is ours.
@@ -45,9 +50,9 @@ struct Held {
 
 impl Terminal {
     /// Takes the terminal.
-    pub(crate) fn enter(tty: Tty, colours: bool) -> Result<Self, ConsoleError> {
+    pub(crate) fn enter(tty: Tty, colours: bool, mouse: bool) -> Result<Self, ConsoleError> {
         let screen = Screen::new(tty.size(), colours);
-        let mut terminal = Self { tty, screen, held: None, lead: Vec::new() };
+        let mut terminal = Self { tty, screen, held: None, lead: Vec::new(), mouse };
         terminal.take()?;
         Ok(terminal)
     }
@@ -64,6 +69,9 @@ impl Terminal {
         };
         self.held = Some(Held { writer, reader, entered: false });
         self.lead = ENTER.to_vec();
+        if self.mouse {
+            self.lead.extend_from_slice(MOUSE);
+        }
         self.tty.raw().map_err(failed("change the terminal's settings"))?;
         self.screen.renew(self.tty.size());
         Ok(())
@@ -80,6 +88,9 @@ impl Terminal {
                 // Nobody reads: what is still on the way is dropped, so that the last words get through if somebody does later.
                 self.tty.discard_output();
                 bytes.extend_from_slice(ABORT);
+            }
+            if self.mouse {
+                bytes.extend_from_slice(NO_MOUSE);
             }
             bytes.extend_from_slice(LEAVE);
             match self.tty.write_within(&bytes, LAST_WORDS) {

@@ -6,7 +6,7 @@ use super::layout::Layout;
 use super::pen::{Pen, columns};
 use super::text::{cut_end, width};
 use super::words::{health_role, phase_role, until};
-use crate::app::{BACK_ENDS, Screen, Seen, State, Topic, describe};
+use crate::app::{BACK_ENDS, Hit, Screen, Seen, State, Topic, describe};
 use crate::config::{Action, Role};
 use crate::domain::{Health, Phase};
 
@@ -21,7 +21,7 @@ const SOMETIMES: [Phase; 3] = [Phase::Stopping, Phase::Stopped, Phase::Rejected]
 /// Draws header, tabs and the rule below them.
 pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, seen: &mut Seen) {
     environment(pen, layout.header, state, seen);
-    tabs(pen, layout.tabs, state);
+    tabs(pen, layout.tabs, state, seen);
     pen.rule(layout.rule, 0);
 }
 
@@ -107,7 +107,7 @@ const TABS: [(Screen, &str, Action); 6] = [
     (Screen::List(Topic::Activity), "Activity", Action::GoActivity),
 ];
 
-fn tabs(pen: &mut Pen<'_>, area: Rect, state: &State) {
+fn tabs(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
     if state.screen == Screen::Run {
         return inside(pen, area, state);
     }
@@ -117,12 +117,13 @@ fn tabs(pen: &mut Pen<'_>, area: Rect, state: &State) {
     let fits = (1..=3).rev().find(|gap| room(*gap) < usize::from(area.width));
     let mut x = 1;
     for (screen, name, action) in TABS {
-        let here = screen == state.screen;
+        let (here, from) = (screen == state.screen, x);
         x += pen.put(area, x, 0, &key(action), if here { Role::Tab } else { Role::Key }) + 1;
         if here || fits.is_some() {
             x += pen.put(area, x, 0, name, if here { Role::Tab } else { Role::Muted });
             x += u16::try_from(fits.unwrap_or(1)).unwrap_or(1);
         }
+        seen.regions.push(super::table::region(columns(area, from, x - from), Hit::Action(action)));
     }
 }
 

@@ -9,7 +9,7 @@ use super::table::{self, Column, Placed, RowView};
 use super::text::{cut_end, width};
 use super::words::{age, phase_role, until};
 use crate::app::screens::list::ListScreen;
-use crate::app::{Item, Seen, State, Topic};
+use crate::app::{Hit, Item, Seen, State, Topic};
 use crate::config::Role;
 use crate::domain::activity::Ending;
 use crate::domain::queue::{QueueState, RunQueue};
@@ -184,6 +184,7 @@ fn window(area: Rect, list: &ListScreen, seen: &mut Seen) -> std::ops::Range<usi
     let page = usize::from(area.height);
     let top = list.table.window(page);
     (seen.list.top, seen.list.page) = (top, page);
+    seen.regions.push(table::region(area, Hit::Rows(top)));
     seen.subject = list.table.cursor().map(str::to_owned);
     top..(top + page).min(list.table.rows().len())
 }

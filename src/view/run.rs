@@ -12,7 +12,7 @@ use crate::app::life::{self, Sign};
 use crate::app::screens::run::{Pane, RunScreen, Shown};
 use crate::app::screens::stages::{Stage, stages};
 use crate::app::screens::tasks::{self, Order, RowKind, TaskRow};
-use crate::app::{Effect, Seen, State, describe, time};
+use crate::app::{Effect, Hit, Seen, State, describe, time};
 use crate::config::Role;
 use crate::domain::results::Playbook;
 use crate::domain::{BackEnd, Health, Phase, Run};
@@ -234,6 +234,7 @@ fn tasks(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run: 
     let page = usize::from(list.height);
     let top = screen.window(page);
     (seen.tasks.top, seen.tasks.page) = (top, page);
+    seen.regions.push(super::table::region(list, Hit::Tasks(top)));
     if screen.rows().is_empty() {
         no_tasks(pen, list, state, screen, run);
     }

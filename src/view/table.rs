@@ -8,7 +8,7 @@ use super::text::{Piece, cut_end, cut_middle, width};
 use super::words::age;
 use crate::app::filter::Scratch;
 use crate::app::table::Table;
-use crate::app::{Seen, State};
+use crate::app::{Hit, Region, Seen, State};
 use crate::config::Role;
 
 /// The columns before the first: marker, symbol, mark.
@@ -205,8 +205,14 @@ pub(crate) fn window(area: Rect, state: &State, table: &Table, seen: &mut Seen) 
     let top = table.window(page);
     seen.list.top = top;
     seen.list.page = page;
+    seen.regions.push(region(area, Hit::Rows(top)));
     seen.subject = table.cursor().and_then(|key| state.run_of_row(key)).map(|r| r.uid.clone());
     top..(top + page).min(table.rows().len())
+}
+
+/// A part of the screen that can be clicked.
+pub(crate) fn region(area: Rect, hit: Hit) -> Region {
+    Region { x: area.x, y: area.y, width: area.width, height: area.height, hit }
 }
 
 /// Headings and rows of an area.

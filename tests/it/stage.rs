@@ -189,6 +189,7 @@ pub(crate) fn settings_of(
             theme: "dark".into(),
             symbols: Symbols::Auto,
             utc: true,
+            mouse: false,
             bell: false,
             notify: false,
             keys: BTreeMap::new(),

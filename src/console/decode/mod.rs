@@ -10,6 +10,7 @@ mod tests;
 
 use std::time::Duration;
 
+use crate::app::Mouse;
 use crate::config::{Code, Key};
 
 /// How long a lone ESC may turn out to be the start of a sequence before it counts as the key.
@@ -35,6 +36,8 @@ pub(crate) enum Input {
     Paste(String),
     /// The terminal's window got (`true`) or lost the focus.
     Focus(bool),
+    /// The mouse, in cells from 0.
+    Mouse(Mouse, u16, u16),
     /// The terminal's background, as it answered: red, green, blue.
     Background(u8, u8, u8),
 }
@@ -279,6 +282,7 @@ impl Decoder {
             (b"", b'M') => self.state = State::Mouse { left: 3 },
             (b"", b'I') => out.push(Input::Focus(true)),
             (b"", b'O') => out.push(Input::Focus(false)),
+            ([b'<', report @ ..], b'M') => out.extend(sequence::mouse(report)),
             _ => {
                 if let Some(pressed) = sequence::csi(parameters, last) {
                     key(out, pressed);

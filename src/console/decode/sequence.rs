@@ -1,6 +1,7 @@
 //! The tables of sequences: which CSI and SS3 sequences are which keys. What is in no table is no key.
 
 use super::Input;
+use crate::app::Mouse;
 use crate::config::{Code, Key};
 
 /// Whether a byte can stand right behind an introducer: what tells a sequence from a letter that was typed with Alt.
@@ -16,6 +17,21 @@ pub(super) fn begins(intro: u8, byte: u8) -> bool {
         b'_' => byte == b'G',
         _ => true,
     }
+}
+
+/// A report of the mouse (xterm's SGR form): the left button pressed, or the wheel turned. Nothing else is wanted.
+pub(super) fn mouse(report: &[u8]) -> Option<Input> {
+    let mut numbers = std::str::from_utf8(report).ok()?.split(';').map(|n| n.parse::<u16>().ok());
+    let mut number = || numbers.next().flatten();
+    let (button, x, y) = (number()?, number()?.checked_sub(1)?, number()?.checked_sub(1)?);
+    // Shift, Alt and Control are told by bits that do not matter here.
+    let what = match button & !0b1_1100 {
+        0 => Mouse::Click,
+        64 => Mouse::Up,
+        65 => Mouse::Down,
+        _ => return None,
+    };
+    Some(Input::Mouse(what, x, y))
 }
 
 /// What a string tells that we asked for: the background, as the answer to OSC 11.

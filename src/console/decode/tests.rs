@@ -3,6 +3,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Decoder, Input};
+use crate::app::Mouse;
 use crate::config::{Code, Key};
 
 const DEL: u8 = 0x7f;
@@ -109,7 +110,7 @@ fn corpus() -> Vec<(&'static [u8], Vec<Input>)> {
         (b"\x1bP1+r524742=38\x1b\\", vec![]),
         (b"\x1bP1$r0m\x1b\\", vec![]),
         (b"\x1b_Gi=31;OK\x1b\\", vec![]),
-        (b"\x1b[<0;10;20M", vec![]),
+        (b"\x1b[<0;10;20M", vec![Input::Mouse(Mouse::Click, 9, 19)]),
         (b"\x1b[<0;10;20m", vec![]),
         (b"\x1b[M aq", vec![]),
         (b"\x9b5~", k(PageUp)),
@@ -329,5 +330,24 @@ fn the_answer_about_the_background_is_understood_wherever_it_is_cut() {
         let (mut decoder, mut out) = (Decoder::new(0x7f), Vec::new());
         decoder.feed(other.as_bytes(), &mut out);
         assert_eq!(out, [], "{other:?}");
+    }
+}
+
+#[test]
+fn the_mouse_is_told_by_cell_and_nothing_else_of_it() {
+    let table: [(&[u8], Option<Input>); 8] = [
+        (b"\x1b[<0;1;1M", Some(Input::Mouse(Mouse::Click, 0, 0))),
+        (b"\x1b[<0;120;40M", Some(Input::Mouse(Mouse::Click, 119, 39))),
+        (b"\x1b[<4;3;2M", Some(Input::Mouse(Mouse::Click, 2, 1))),
+        (b"\x1b[<64;3;2M", Some(Input::Mouse(Mouse::Up, 2, 1))),
+        (b"\x1b[<65;3;2M", Some(Input::Mouse(Mouse::Down, 2, 1))),
+        (b"\x1b[<0;3;2m", None),
+        (b"\x1b[<2;3;2M", None),
+        (b"\x1b[<0;0;2M", None),
+    ];
+    for (bytes, expected) in table {
+        let (mut decoder, mut out) = (Decoder::new(DEL), Vec::new());
+        decoder.feed(bytes, &mut out);
+        assert_eq!(out, expected.into_iter().collect::<Vec<_>>(), "{}", bytes.escape_ascii());
     }
 }
