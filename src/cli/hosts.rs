@@ -52,6 +52,11 @@ pub enum Command {
         #[arg(long)]
         wait: bool,
     },
+    /// Open a shell on a host, trusting the keys that it announced
+    Shell {
+        /// The host
+        host: HostName,
+    },
     /// Say what provisioning would change, and change nothing
     Check {
         /// The hosts
@@ -149,6 +154,7 @@ pub(super) async fn run(context: &Context<'_>, command: Command) -> Result<(), F
             };
             each(context, hosts, reject).await
         }
+        Command::Shell { host } => super::shell::open(context, &host).await,
         Command::Retry { hosts, wait } => mark(context, hosts, Wish::Retry, wait).await,
         Command::Check { hosts, wait } => mark(context, hosts, Wish::Check, wait).await,
     }

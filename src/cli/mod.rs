@@ -8,6 +8,7 @@ pub mod hosts;
 mod output;
 pub mod queue;
 pub mod runs;
+mod shell;
 pub mod targets;
 pub mod tokens;
 

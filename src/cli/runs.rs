@@ -29,6 +29,11 @@ pub enum Command {
         /// The run or host
         run: String,
     },
+    /// Print a run's Job as the cluster has it, as YAML
+    Yaml {
+        /// The run or host
+        run: String,
+    },
     /// Print a run's log
     Logs {
         /// The run or host
@@ -68,6 +73,12 @@ pub(super) async fn run(context: &Context<'_>, command: Command) -> Result<(), F
             let details = ops::runs::find(&context.kube, &run).await?;
             let details = ops::runs::explain(&context.kube, details).await;
             context.output.print(&details, hosts::table_of)?;
+            Ok(())
+        }
+        Command::Yaml { run } => {
+            let details = ops::runs::find(&context.kube, &run).await?;
+            let yaml = ops::runs::yaml(&context.kube, &details.run.name).await?;
+            std::io::Write::write_all(&mut std::io::stdout().lock(), yaml.as_bytes())?;
             Ok(())
         }
         Command::Logs { run, follow } => logs(context, &run, follow).await,

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 use super::outside::Outside;
@@ -21,6 +21,8 @@ use crate::ops::machine;
 use crate::ops::marks::{self, Wish};
 use crate::ops::shell::Shell;
 
+/// How many effects are carried out at a time.
+const AT_ONCE: usize = 16;
 /// How long the end of the console waits for changes that are under way.
 const LAST_CHANGES: Duration = Duration::from_secs(3);
 /// How often something long says how far it is.
@@ -49,6 +51,8 @@ pub(crate) struct Effects {
     looked: Option<JoinSet<()>>,
     /// Bytes for the terminal.
     words: VecDeque<Vec<u8>>,
+    /// Lets so many effects through at a time.
+    gate: Arc<Semaphore>,
 }
 
 /// An effect that is under way.
@@ -81,6 +85,7 @@ impl Effects {
             followed: None,
             looked: None,
             words: VecDeque::new(),
+            gate: Arc::new(Semaphore::new(AT_ONCE)),
         }
     }
 
@@ -201,7 +206,12 @@ impl Effects {
     fn spawn(&mut self, effect: Effect) {
         let Some(id) = effect.id() else { return };
         let (doing, changes) = (effect.doing(), effect.changes());
-        let task = tokio::spawn(carry_out(self.outside.clone(), effect, self.tell.clone()));
+        let (gate, outside, tell) = (self.gate.clone(), self.outside.clone(), self.tell.clone());
+        let task = tokio::spawn(async move {
+            // Hundreds of marked rows are worked through; the API server is not stormed. The gate is never closed.
+            let _turn = gate.acquire().await;
+            carry_out(outside, effect, tell).await
+        });
         self.cancel.insert(id, Pending { task: task.abort_handle(), doing: doing.clone(), changes });
         let answering = answer(id, doing, changes, task, self.tell.clone());
         if changes {
