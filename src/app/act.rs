@@ -9,7 +9,7 @@ use super::screens::Screen;
 use super::screens::run::Pane;
 use super::seen::Seen;
 use super::state::State;
-use super::{act_list, act_run, flight, input, open, permit, screens, update};
+use super::{act_list, act_run, flight, input, open, permit, screens, texts, update};
 use crate::config::Action;
 
 /// Does an action, or says why it cannot be done.
@@ -50,9 +50,9 @@ pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
         Action::Copy => copy(state, seen),
         Action::CopyCommand => copy_text(state, super::command::of(state, seen)),
         Action::Utc => state.environment.toggle_zone(),
-        Action::Why => open::why(state, seen.subject.as_deref()),
-        Action::Messages => open::messages(state),
-        Action::Help => open::help(state),
+        Action::Why => texts::why(state, seen.subject.as_deref()),
+        Action::Messages => texts::messages(state),
+        Action::Help => texts::help(state),
         Action::Palette => state.dialogs.push(Dialog::Palette(Palette::default())),
         Action::Interrupt => input::interrupt(state),
         Action::Redraw => state.outbox.push(Effect::Redraw),
@@ -211,6 +211,6 @@ fn details(state: &mut State, seen: &Seen) {
     let (uid, title, host) = (run.uid.clone(), describe::title(run), run.host.to_string());
     let known = state.store.details(&uid);
     let doc = describe::overview(&state.store, &state.environment, run, known, state.now);
-    open::text(state, TextKind::Details(uid.clone()), title, doc, host);
+    texts::text(state, TextKind::Details(uid.clone()), title, doc, host);
     open::fetch_details(state, &uid);
 }

@@ -9,7 +9,7 @@ use super::items::Item;
 use super::notice::Level;
 use super::seen::Seen;
 use super::state::State;
-use super::{flight, open};
+use super::{flight, open, texts};
 use crate::config::{Action, Risk};
 
 /// So many rows are named in a question about several.
@@ -65,7 +65,7 @@ pub(super) fn open(state: &mut State, seen: &Seen) {
     let Some(item) = seen.subject.as_ref().and_then(|key| state.shown_list()?.item(key)) else { return };
     let (doc, copy) = (item.document(&state.environment, state.now), item.copied());
     let title = item.name().lines().next().unwrap_or_default().to_owned();
-    open::text(state, TextKind::Item, title, doc, copy);
+    texts::text(state, TextKind::Item, title, doc, copy);
 }
 
 fn fetch(state: &mut State, what: Fetch) {

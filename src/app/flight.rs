@@ -4,9 +4,9 @@ use super::dialog::{Subject, Verb};
 use super::effect::{Change, Effect, EffectId};
 use super::msg::Answer;
 use super::notice::{Bulk, BulkRow, Entry, InFlight, Level};
-use super::open;
 use super::screens::Screen;
 use super::state::State;
+use super::texts;
 use crate::domain::{Parameters, Problem};
 
 /// Sends an effect out. Nothing when it would change something in read-only mode, or when the same is in flight.
@@ -131,11 +131,11 @@ pub(super) fn answer(state: &mut State, id: EffectId, result: Result<Answer, Pro
             return;
         }
         Ok(Answer::Text { title, text }) => {
-            open::shown(state, title, text);
+            texts::shown(state, title, text);
             return;
         }
         Ok(Answer::Cluster(info)) => {
-            open::cluster(state, &info);
+            texts::cluster(state, &info);
             return;
         }
         Ok(Answer::Result(details)) => {

@@ -1,23 +1,19 @@
 //! Keys and pasted text: what is in front gets them first.
 
-use super::dialog::{Confirm, Dialog, Intent, Palette, PaletteRow, Subject, TextDialog, Verb, palette_rows};
+use super::dialog::{Dialog, Intent, Palette, PaletteRow, TextDialog, palette_rows};
 use super::document::END;
 use super::edit::{Edited, LineEdit};
 use super::effect::{Effect, EffectId};
-use super::form::{Form, Wanted};
 use super::notice::Level;
 use super::screens::Screen;
 use super::seen::{Hit, Mouse, Seen};
 use super::state::State;
 use super::table::Move;
-use super::{act, flight, open, update};
+use super::{act, answers, flight, open, update};
 use crate::config::{Action, Code, Found, Key};
-use crate::domain::Parameters;
 
 /// How many rows one notch of the wheel moves.
 const WHEEL: usize = 3;
-/// The least columns and rows in which a question can be read, and so be answered.
-const READABLE: (u16, u16) = (20, 6);
 
 /// A key was pressed.
 pub(super) fn key(state: &mut State, seen: &Seen, key: Key) {
@@ -225,133 +221,14 @@ fn dialog_key(state: &mut State, seen: &Seen, key: Key) {
     state.touch();
     let Some(mut dialog) = state.dialogs.pop() else { return };
     let stays = match &mut dialog {
-        Dialog::Confirm(confirm) => confirm_key(state, confirm, key),
-        Dialog::Form(form) => form_key(state, form, key),
+        Dialog::Confirm(confirm) => answers::confirm_key(state, confirm, key),
+        Dialog::Form(form) => answers::form_key(state, form, key),
         Dialog::Text(text) => text_key(state, seen, text, key),
         Dialog::Palette(palette) => palette_key(state, seen, palette, key),
     };
     if stays {
         state.dialogs.push(dialog);
     }
-}
-
-/// Returns whether the question stays.
-fn confirm_key(state: &mut State, confirm: &mut Confirm, key: Key) -> bool {
-    let count = confirm.buttons.len().max(1);
-    match key.code {
-        Code::Esc => return false,
-        Code::Tab if key.shift => confirm.focus = (confirm.focus + count - 1) % count,
-        Code::Tab => confirm.focus = (confirm.focus + 1) % count,
-        Code::Left | Code::Up if confirm.typed.is_none() => confirm.focus = confirm.focus.saturating_sub(1),
-        Code::Right | Code::Down if confirm.typed.is_none() => {
-            confirm.focus = (confirm.focus + 1).min(count - 1);
-        }
-        Code::Enter => return press(state, confirm, confirm.focus),
-        _ => {
-            if let Some(typed) = &mut confirm.typed {
-                typed.input.key(key);
-                // Once the word is there the answer that it is for gets the focus; Enter presses it.
-                confirm.focus = if typed.matches() { 0 } else { count - 1 };
-                return true;
-            }
-            if state.keymap.find(state.scope(), &[key]) == Found::Action(Action::CopyCommand) {
-                // The command is made of the question in front, which was taken off for this key.
-                state.dialogs.push(Dialog::Confirm(Box::new(confirm.clone())));
-                let command = super::command::of(state, &Seen::default());
-                state.dialogs.pop();
-                act::copy_text(state, command);
-                return true;
-            }
-            if key.text() == Some('e') && open::edit(state, confirm) {
-                return false;
-            }
-            let pressed = key.text().and_then(|c| confirm.buttons.iter().position(|b| b.key == c));
-            return pressed.is_none_or(|at| press(state, confirm, at));
-        }
-    }
-    true
-}
-
-/// An answer is given. Returns whether the question stays.
-fn press(state: &mut State, confirm: &Confirm, at: usize) -> bool {
-    let Some(intent) = confirm.buttons.get(at).and_then(|b| b.intent.clone()) else { return false };
-    let (width, height) = state.size;
-    if (width < READABLE.0 || height < READABLE.1) && intent != Intent::Quit {
-        state.show(Level::Warning, "the terminal is too small to see what is asked: nothing was done");
-        return true;
-    }
-    if let Some(typed) = &confirm.typed
-        && !typed.matches()
-    {
-        state.show(Level::Warning, format!("type {} first", typed.expected));
-        return true;
-    }
-    match intent {
-        Intent::Quit => state.outbox.push(Effect::Quit),
-        Intent::Switch(name) => state.outbox.push(Effect::Switch(name)),
-        Intent::Changes(changes) => flight::changes(state, changes),
-        Intent::Do(verb, subjects) => decided(state, verb, subjects, None),
-    }
-    false
-}
-
-/// The operator wants a deed done on runs, unless one of them is another by now.
-fn decided(state: &mut State, verb: Verb, subjects: Vec<Subject>, parameters: Option<&Parameters>) {
-    if let Some(changed) = subjects.iter().find(|s| outdated(state, s)) {
-        let host = &changed.run.host;
-        let text = format!("{host} changed while you looked: nothing was done");
-        state.say(Level::Error, text, "Look at it again, then decide.");
-        return;
-    }
-    flight::perform(state, verb, subjects, parameters);
-}
-
-/// Returns whether the form stays.
-fn form_key(state: &mut State, form: &mut Form, key: Key) -> bool {
-    let (submit, cancel) = (form.fields.len(), form.fields.len() + 1);
-    match key.code {
-        Code::Esc => return false,
-        Code::Tab if key.shift => form.focus = (form.focus + cancel) % (cancel + 1),
-        Code::Tab => form.focus = (form.focus + 1) % (cancel + 1),
-        Code::Up => form.focus = form.focus.saturating_sub(1),
-        Code::Down => form.focus = (form.focus + 1).min(cancel),
-        Code::Left if form.focus == cancel => form.focus = submit,
-        Code::Right if form.focus == submit => form.focus = cancel,
-        Code::Enter if form.focus == cancel => return false,
-        Code::Enter if form.focus < submit => form.focus += 1,
-        Code::Enter => return !submit_form(state, form),
-        _ => {
-            if let Some(field) = form.fields.get_mut(form.focus)
-                && field.input.key(key) == Edited::Changed
-            {
-                field.problem = None;
-            }
-        }
-    }
-    true
-}
-
-/// Sends a form off, if it is right. Returns whether it was.
-fn submit_form(state: &mut State, form: &mut Form) -> bool {
-    match form.read(state) {
-        Ok(Wanted::Change(change)) => flight::changes(state, vec![change]),
-        Ok(Wanted::Approve(subjects, parameters)) => {
-            decided(state, Verb::Approve, subjects, Some(&parameters));
-        }
-        Err((at, problem)) => {
-            form.focus = at;
-            if let Some(field) = form.fields.get_mut(at) {
-                field.problem = Some(problem);
-            }
-            return false;
-        }
-    }
-    true
-}
-
-/// True when a run is not what the operator looked at any more.
-pub(super) fn outdated(state: &State, subject: &Subject) -> bool {
-    state.store.run(&subject.run.uid).is_none_or(|run| run.digest != subject.digest)
 }
 
 fn text_key(state: &mut State, seen: &Seen, text: &mut TextDialog, key: Key) -> bool {

@@ -9,6 +9,7 @@ mod act_list;
 mod act_log;
 mod act_run;
 mod act_search;
+mod answers;
 mod command;
 pub mod describe;
 pub mod dialog;
@@ -36,6 +37,7 @@ pub mod store;
 pub mod table;
 #[cfg(test)]
 pub(crate) mod tests;
+mod texts;
 pub mod time;
 mod update;
 

@@ -5,28 +5,23 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 use super::outside::Outside;
-use super::{clipboard, notify, topics, watch};
+use super::{clipboard, deeds, notify, topics, watch};
 use crate::app::{Answer, Effect, EffectId, Msg, RunRef};
-use crate::config::{Settings, Variables};
+use crate::config::Settings;
 use crate::domain::{BackEnd, Health, Problem, ProblemKind};
 use crate::ops;
-use crate::ops::decide::{self, Changes, Seen};
-use crate::ops::machine;
-use crate::ops::marks::{self, Wish};
 use crate::ops::shell::Shell;
 
 /// How many effects are carried out at a time.
 const AT_ONCE: usize = 16;
 /// How long the end of the console waits for changes that are under way.
 const LAST_CHANGES: Duration = Duration::from_secs(3);
-/// How often something long says how far it is.
-const PROGRESS: Duration = Duration::from_millis(100);
 
 /// All effects that are under way, and the streams.
 #[derive(Debug)]
@@ -210,7 +205,7 @@ impl Effects {
         let task = tokio::spawn(async move {
             // Hundreds of marked rows are worked through; the API server is not stormed. The gate is never closed.
             let _turn = gate.acquire().await;
-            carry_out(outside, effect, tell).await
+            deeds::carry_out(outside, effect, tell).await
         });
         self.cancel.insert(id, Pending { task: task.abort_handle(), doing: doing.clone(), changes });
         let answering = answer(id, doing, changes, task, self.tell.clone());
@@ -263,159 +258,6 @@ async fn answer(id: EffectId, doing: String, changes: bool, task: JoinHandle<Don
     });
     // Nobody listens any more when the console ends.
     let _ = tell.send(Msg::Answer { id, result }).await;
-}
-
-/// Does one effect that has an answer.
-async fn carry_out(outside: Outside, effect: Effect, tell: mpsc::Sender<Msg>) -> Done {
-    match effect {
-        Effect::Approve { run, digest, parameters, .. } => {
-            let changes = parameters.map(changes).unwrap_or_default();
-            approve(&outside, run, digest, &changes).await
-        }
-        Effect::Reject { run, digest, .. } => reject(&outside, run, digest).await,
-        Effect::Check { run, digest, .. } => mark(&outside, run, digest, Wish::Check).await,
-        // What a finished run was made of does not change any more.
-        Effect::Retry { run, .. } => mark(&outside, run, String::new(), Wish::Retry).await,
-        Effect::Stop { run, .. } => stop(&outside, &run).await,
-        Effect::OpenRun { run, .. } => open(&outside, &run).await,
-        Effect::FetchResult { result, .. } => fetch(&outside, result).await,
-        Effect::Fetch { what, .. } => Box::pin(topics::read(&outside, what)).await,
-        Effect::Change { change, .. } => Box::pin(topics::change(&outside, change)).await,
-        Effect::BootMachine { .. } => boot(&outside).await,
-        Effect::SaveLog { id, run } => save_log(&outside, id, &run, tell).await,
-        other => Err(Problem::new(
-            other.doing(),
-            ProblemKind::Refused,
-            format!("{}: not possible here", other.doing()),
-        )),
-    }
-}
-
-/// What the operator chose differs from nothing: it is all that is applied.
-fn changes(chosen: crate::domain::Parameters) -> Changes {
-    Changes {
-        playbook: Some(chosen.playbook),
-        branch: chosen.branch,
-        groups: Some(chosen.groups),
-        tags: chosen.tags,
-        limit: chosen.limit,
-        variables: chosen.variables,
-    }
-}
-
-fn seen(run: RunRef, digest: String) -> Seen {
-    Seen { name: run.name, uid: run.uid, digest }
-}
-
-async fn approve(outside: &Outside, run: RunRef, digest: String, changes: &Changes) -> Done {
-    let host = run.host.to_string();
-    let permit = outside.permit(&host)?;
-    let kube = outside.kube().await?;
-    let by = outside.operator(&kube, &host).await?;
-    let environment = &outside.settings.environment;
-    decide::approve(&kube, &permit, environment, &seen(run, digest), changes, &by)
-        .await
-        .map(|_| Answer::Done(format!("approved {host}")))
-        .map_err(|error| error.problem(&host))
-}
-
-async fn reject(outside: &Outside, run: RunRef, digest: String) -> Done {
-    let host = run.host.to_string();
-    let permit = outside.permit(&host)?;
-    let kube = outside.kube().await?;
-    let by = outside.operator(&kube, &host).await?;
-    decide::reject(&kube, &permit, &seen(run, digest), &by)
-        .await
-        .map(|_| Answer::Done(format!("rejected {host}")))
-        .map_err(|error| error.problem(&host))
-}
-
-async fn mark(outside: &Outside, run: RunRef, digest: String, wish: Wish) -> Done {
-    let host = run.host.to_string();
-    let permit = outside.permit(&host)?;
-    let kube = outside.kube().await?;
-    let by = outside.operator(&kube, &host).await?;
-    let done = match wish {
-        Wish::Check => format!("asked for a check of {host}"),
-        Wish::Retry => format!("asked for another run of {host}"),
-    };
-    marks::mark(&kube, &permit, wish, &seen(run, digest), &by)
-        .await
-        .map(|_| Answer::Done(done))
-        .map_err(|error| error.problem(&host))
-}
-
-async fn stop(outside: &Outside, run: &RunRef) -> Done {
-    let permit = outside.permit(&run.name)?;
-    let kube = outside.kube().await?;
-    let by = outside.operator(&kube, &run.name).await?;
-    decide::stop(&kube, &permit, &run.name, &run.uid, &by)
-        .await
-        .map(|_| Answer::Done(format!("stopped {}", run.name)))
-        .map_err(|error| error.problem(&run.name))
-}
-
-async fn boot(outside: &Outside) -> Done {
-    const SUBJECT: &str = "machine";
-    let permit = outside.permit(SUBJECT)?;
-    let hook = outside.hook()?;
-    let kube = outside.kube().await?;
-    let host = machine::unused_name(&kube).await.map_err(|error| error.problem(SUBJECT))?;
-    machine::boot(&hook, &permit, &host, &machine::boot_id())
-        .await
-        .map_err(|error| error.problem(host.to_string()))?;
-    Ok(Answer::Done(format!("{host} boots")))
-}
-
-/// Saves a run's log, and tells about ten times a second how far that is.
-async fn save_log(outside: &Outside, id: EffectId, run: &RunRef, tell: mpsc::Sender<Msg>) -> Done {
-    let state = Variables::of_process().state_dir();
-    let homeless = || {
-        let text = "cannot save the log: neither XDG_STATE_HOME nor HOME says where";
-        Problem::new(&run.name, ProblemKind::Refused, text)
-    };
-    let folder = state.ok_or_else(homeless)?.join("logs");
-    let kube = outside.kube().await?;
-    let mut told = Instant::now();
-    let progress = |bytes: u64| {
-        if told.elapsed() >= PROGRESS {
-            told = Instant::now();
-            // Where there is no room now the next one says more.
-            tell.try_send(Msg::Progress { id, text: size(bytes) }).ok();
-        }
-    };
-    let saved = ops::logs::save(&kube, &run.name, &run.uid, &folder, progress).await;
-    let saved = saved.map_err(|error| error.problem(&run.name))?;
-    Ok(Answer::Done(format!("saved {} in {}", size(saved.bytes), saved.path.display())))
-}
-
-/// A number of bytes as people say it.
-fn size(bytes: u64) -> String {
-    const STEP: u64 = 1000;
-    match bytes {
-        0..STEP => format!("{bytes} bytes"),
-        _ if bytes < STEP * STEP => format!("{}.{} kB", bytes / STEP, bytes % STEP / 100),
-        _ => format!("{}.{} MB", bytes / (STEP * STEP), bytes % (STEP * STEP) / 100_000),
-    }
-}
-
-async fn fetch(outside: &Outside, result: u64) -> Done {
-    let nothing =
-        || Problem::new("ara", ProblemKind::Refused, "this environment has no ARA: nothing is recorded");
-    let ara = outside.ara().await.ok_or_else(nothing)??;
-    let details = ops::results::details(ara, result).await.map_err(|error| error.problem())?;
-    Ok(Answer::Result(Box::new(details)))
-}
-
-async fn open(outside: &Outside, run: &RunRef) -> Done {
-    let kube = outside.kube().await?;
-    let details = kube.run(&run.name).await.map_err(|error| error.problem(&run.name))?;
-    if details.run.uid == run.uid {
-        Ok(Answer::Run(Box::new(ops::runs::explain(&kube, details).await)))
-    } else {
-        let text = format!("run {} is gone: another one has its name", run.name);
-        Err(Problem::new(&run.name, ProblemKind::NotFound, text))
-    }
 }
 
 #[cfg(test)]

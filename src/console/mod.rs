@@ -8,6 +8,7 @@ mod caps;
 mod child;
 mod clipboard;
 mod decode;
+mod deeds;
 mod effects;
 mod error;
 #[cfg(test)]
