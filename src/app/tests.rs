@@ -1,5 +1,7 @@
 //! Keys in, effects out.
 
+#[path = "tests_actions.rs"]
+mod actions;
 #[path = "tests_run.rs"]
 mod inside_a_run;
 #[path = "tests_lists.rs"]
@@ -251,38 +253,6 @@ fn rows_of_a_bulk_deed_that_it_cannot_be_done_on_are_left_out() {
     assert_eq!(changing(&console.press("y")), ["approving a.org", "approving b.org"]);
 }
 
-/// Every action, on every screen, in every pane, with every key that could confirm: nothing changes.
-#[test]
-fn read_only_lets_nothing_through() {
-    let ways = ["", "2", "enter", "j j enter", "j j j enter tab", "2 enter l", "* ", "2 *"];
-    for way in ways {
-        for row in ACTIONS {
-            let mut console = site();
-            console.state.environment.read_only = true;
-            console.state.environment.playground = true;
-            let mut effects = console.press(way);
-            let scope = console.state.scope();
-            let keys: Vec<String> =
-                console.state.keymap.keys(scope, row.action).iter().map(ToString::to_string).collect();
-            for key in keys {
-                for confirm in ["y", "enter", "left enter", "tab enter", "c", "s t a g i n g enter"] {
-                    let here = console.state.scope();
-                    effects.extend(console.press(&key));
-                    if row.changes && row.action.in_scope(here) {
-                        assert!(console.notice().contains("read-only"), "{} on {way:?}: no word", row.name);
-                    }
-                    effects.extend(console.press(confirm));
-                    console.state.dialogs.clear();
-                }
-            }
-            // The palette is another way to it.
-            let name: String = row.name.chars().map(|c| format!("{c} ")).collect();
-            effects.extend(console.press(&format!(": {name} enter y")));
-            assert_eq!(changing(&effects), [""; 0], "{} on {way:?}", row.name);
-        }
-    }
-}
-
 #[test]
 fn read_only_is_enforced_below_the_handlers_too() {
     let mut console = site();
@@ -290,21 +260,6 @@ fn read_only_is_enforced_below_the_handlers_too() {
     console.state.environment.read_only = true;
     assert_eq!(console.press("y"), []);
     assert!(console.notice().contains("read-only"));
-}
-
-/// What asks first really asks: no action with a risk does anything by its key alone.
-#[test]
-fn nothing_with_a_risk_happens_at_one_key() {
-    for row in ACTIONS.iter().filter(|r| r.risk != Risk::None) {
-        for (scope, way) in [(Scope::Hosts, ""), (Scope::Runs, "2"), (Scope::Run, "enter")] {
-            for down in 0..5 {
-                let mut console = site();
-                console.press(&format!("{} {way}", "j ".repeat(down)));
-                let key = console.state.keymap.key_text(scope, row.action);
-                assert_eq!(changing(&console.press(&key)), [""; 0], "{}", row.name);
-            }
-        }
-    }
 }
 
 #[test]
