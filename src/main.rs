@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use color_eyre::eyre::{Result, WrapErr, eyre};
 use hostwright::config::{self, Config, Mistakes, Settings, Sources, Variables};
 use hostwright::play::packages::Install;
@@ -25,6 +25,8 @@ struct Cli {
     global: Global,
     #[command(flatten)]
     format: cli::Format,
+    #[command(flatten)]
+    start: console::Start,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -63,6 +65,12 @@ enum Command {
     /// The configuration: check, show
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Write all that helps to understand a problem into one file, without secrets
+    DebugBundle(cli::bundle::Bundle),
+    /// Print what makes a shell complete this command line
+    Completions(cli::manual::Completions),
+    /// Print the manual, or write one page a command into a folder
+    Man(cli::manual::Manual),
     /// Run the server that new machines call
     Serve,
     /// Provision the host of this pod's run; what a run's Job calls
@@ -98,6 +106,8 @@ struct Play {
     /// No machines come online by themselves
     #[arg(long)]
     no_machines: bool,
+    #[command(flatten)]
+    start: console::Start,
     /// Only prepare what takes long
     #[arg(long, hide = true)]
     setup_only: bool,
@@ -142,15 +152,23 @@ fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> Result<ExitCode> {
-    let Cli { global, format, command } = cli;
+    let Cli { global, format, start, command } = cli;
+    if command.is_some() && !start.is_empty() {
+        let text = "--screen and --filter say where the console starts: this command opens none (`play` takes them behind it)";
+        cli::fail(text);
+        return Ok(ExitCode::from(2));
+    }
     match command {
-        None => open_console(&global).await,
+        None => open_console(&global, start).await,
         Some(Command::Noun(noun)) => {
             telemetry::init_stderr(false, Level::WARN)?;
             let settings = logged(&global)?;
             Ok(Box::pin(cli::run(noun, &settings, format)).await)
         }
         Some(Command::Config(command)) => config_command(&global, &command),
+        Some(Command::DebugBundle(args)) => Ok(debug_bundle(&global, args).await),
+        Some(Command::Completions(args)) => Ok(cli::manual::completions(args, &Cli::command())),
+        Some(Command::Man(args)) => Ok(cli::manual::man(&args, &Cli::command())),
         Some(Command::Serve) => serve(&global).await,
         Some(Command::Provision) => provision(&global).await,
         Some(Command::Play(args)) => Box::pin(play(&global, format, args)).await,
@@ -213,7 +231,7 @@ fn config_command(global: &Global, command: &ConfigCommand) -> Result<ExitCode> 
 }
 
 /// The console, on the environment that is asked for; without any configuration on none.
-async fn open_console(global: &Global) -> Result<ExitCode> {
+async fn open_console(global: &Global, start: console::Start) -> Result<ExitCode> {
     let config = load(global)?;
     let settings = match config.settings(None) {
         Ok(settings) => settings,
@@ -223,7 +241,7 @@ async fn open_console(global: &Global) -> Result<ExitCode> {
         Err(mistakes) => return Err(mistakes.into()),
     };
     log_to_file()?;
-    Box::pin(show(config, settings, global)).await
+    Box::pin(show(config, settings, global, start)).await
 }
 
 fn log_to_file() -> Result<()> {
@@ -234,13 +252,18 @@ fn log_to_file() -> Result<()> {
 }
 
 /// The console on an environment, until it ends.
-async fn show(config: Config, settings: Settings, global: &Global) -> Result<ExitCode> {
+async fn show(
+    config: Config,
+    settings: Settings,
+    global: &Global,
+    start: console::Start,
+) -> Result<ExitCode> {
     let panic = match (global.panic.panic_ui, global.panic.panic_task) {
         (true, _) => Some(console::PanicIn::Loop),
         (_, true) => Some(console::PanicIn::Task),
         _ => None,
     };
-    let options = console::Options { config, settings, sources: sources(global), panic };
+    let options = console::Options { config, settings, sources: sources(global), start, panic };
     match Box::pin(console::run(options, CancellationToken::new())).await {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => {
@@ -248,6 +271,11 @@ async fn show(config: Config, settings: Settings, global: &Global) -> Result<Exi
             Ok(ExitCode::from(error.exit_code()))
         }
     }
+}
+
+async fn debug_bundle(global: &Global, args: cli::bundle::Bundle) -> ExitCode {
+    let log = telemetry::log_file(&Variables::of_process());
+    Box::pin(cli::bundle::run(args, cli::bundle::Known { config: load(global), log })).await
 }
 
 async fn serve(global: &Global) -> Result<ExitCode> {
@@ -312,7 +340,7 @@ async fn play(global: &Global, format: cli::Format, args: Play) -> Result<ExitCo
     match start(&options, &shutdown).await {
         Ok(Some(playground)) => {
             let shown = match chosen(&global) {
-                Ok((config, settings)) => Box::pin(show(config, settings, &global)).await,
+                Ok((config, settings)) => Box::pin(show(config, settings, &global, args.start)).await,
                 Err(mistakes) => Err(mistakes.into()),
             };
             playground.stop().await;
@@ -322,7 +350,7 @@ async fn play(global: &Global, format: cli::Format, args: Play) -> Result<ExitCo
         Err(error @ PlayError::Running(Some(_))) => {
             cli::fail(&format!("{error}: opening a console on it"));
             let (config, settings) = chosen(&global)?;
-            Box::pin(show(config, settings, &global)).await
+            Box::pin(show(config, settings, &global, args.start)).await
         }
         Err(error) => Err(error.into()),
     }

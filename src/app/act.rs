@@ -49,7 +49,11 @@ pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
         Action::Back => back(state),
         Action::Copy => copy(state, seen),
         Action::CopyCommand => copy_text(state, super::command::of(state, seen)),
-        Action::Utc => state.environment.toggle_zone(),
+        Action::Utc => {
+            state.environment.toggle_zone();
+            let zone = if state.environment.in_utc() { "UTC" } else { "the local time zone" };
+            state.show(Level::Info, format!("times are in {zone}"));
+        }
         Action::Why => texts::why(state, seen.subject.as_deref()),
         Action::Messages => texts::messages(state),
         Action::Help => texts::help(state),

@@ -60,6 +60,12 @@ impl EnvironmentInfo {
         }
     }
 
+    /// Times are shown in UTC.
+    #[must_use]
+    pub fn in_utc(&self) -> bool {
+        self.zone == TimeZone::UTC
+    }
+
     /// Times in UTC, or in the operator's zone again.
     pub(super) fn toggle_zone(&mut self) {
         self.zone = if self.zone == TimeZone::UTC { self.local.clone() } else { TimeZone::UTC };

@@ -28,6 +28,7 @@ mod msg;
 mod notice;
 mod open;
 pub mod permit;
+mod place;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod screens;
@@ -46,6 +47,7 @@ pub use environment::EnvironmentInfo;
 pub use items::{Item, Topic};
 pub use msg::{Answer, LogEvent, LogLine, Msg, RunsMsg};
 pub use notice::{Bulk, BulkRow, Entry, InFlight, Level, Notice};
+pub use place::{Place, TablePlace};
 pub use screens::Screen;
 pub use screens::list::Fresh;
 pub use seen::{Hit, Mouse, PaneSeen, Region, Seen};

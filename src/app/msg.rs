@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::items::Topic;
 use super::screens::list::Fresh;
-use super::{EffectId, Level, Mouse};
+use super::{EffectId, Level, Mouse, Screen};
 use crate::config::{Key, Keymap};
 use crate::domain::cluster::ClusterInfo;
 use crate::domain::results::{ResultDetails, RunResults};
@@ -81,6 +81,13 @@ pub enum Msg {
         text: String,
         /// What to do.
         advice: String,
+    },
+    /// Where the command line wants the console to start.
+    Start {
+        /// The screen, if one was named.
+        screen: Option<Screen>,
+        /// The filter of that screen, or of the first.
+        filter: Option<String>,
     },
     /// The name that decisions are signed with.
     Operator(String),

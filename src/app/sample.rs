@@ -107,6 +107,6 @@ pub(crate) fn environment() -> EnvironmentInfo {
         playbook: "site.yml".into(),
         branch: Some("main".into()),
         zone: jiff::tz::TimeZone::UTC,
-        local: jiff::tz::TimeZone::UTC,
+        local: jiff::tz::TimeZone::fixed(jiff::tz::offset(2)),
     }
 }

@@ -148,15 +148,7 @@ impl State {
     /// The scope that keys count in.
     #[must_use]
     pub fn scope(&self) -> Scope {
-        match self.screen {
-            Screen::Hosts => Scope::Hosts,
-            Screen::Runs => Scope::Runs,
-            Screen::Run => Scope::Run,
-            Screen::List(Topic::Targets) => Scope::Targets,
-            Screen::List(Topic::Tokens) => Scope::Tokens,
-            Screen::List(Topic::Queue) => Scope::Queue,
-            Screen::List(Topic::Activity) => Scope::Activity,
-        }
+        self.screen.scope()
     }
 
     /// The screen of a topic.
@@ -181,7 +173,12 @@ impl State {
     /// The table of the screen, where it has one.
     #[must_use]
     pub fn table(&self) -> Option<&Table> {
-        match self.screen {
+        self.table_of(self.screen)
+    }
+
+    /// The table of a screen, where it has one.
+    pub(super) fn table_of(&self, screen: Screen) -> Option<&Table> {
+        match screen {
             Screen::Hosts => Some(&self.hosts.table),
             Screen::Runs => Some(&self.runs.table),
             Screen::List(topic) => self.list(topic).map(|list| &list.table),
@@ -190,7 +187,11 @@ impl State {
     }
 
     pub(super) fn table_mut(&mut self) -> Option<&mut Table> {
-        match self.screen {
+        self.table_of_mut(self.screen)
+    }
+
+    pub(super) fn table_of_mut(&mut self, screen: Screen) -> Option<&mut Table> {
+        match screen {
             Screen::Hosts => Some(&mut self.hosts.table),
             Screen::Runs => Some(&mut self.runs.table),
             Screen::List(topic) => self.list_mut(topic).map(|list| &mut list.table),

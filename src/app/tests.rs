@@ -2,6 +2,8 @@
 
 #[path = "tests_actions.rs"]
 mod actions;
+#[path = "tests_place.rs"]
+mod coming_back;
 #[path = "tests_run.rs"]
 mod inside_a_run;
 #[path = "tests_lists.rs"]

@@ -154,6 +154,7 @@ fn kind(effect: &Effect) -> Option<&'static str> {
         Effect::Reject { .. } => "Reject",
         Effect::Retry { .. } => "Retry",
         Effect::Stop { .. } => "Stop",
+        Effect::Shell { .. } => "Shell",
         Effect::BootMachine { .. } => "BootMachine",
         Effect::Change { change, .. } => match change {
             Change::AddTarget(_) => "AddTarget",
@@ -295,7 +296,8 @@ fn looks(console: &mut Console) -> String {
     let seen = console.seen();
     let state = &console.state;
     let text = format!(
-        "{seen:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        "{seen:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        state.environment.in_utc(),
         state.screen,
         state.stack,
         state.hosts,

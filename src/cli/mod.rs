@@ -2,9 +2,11 @@
 //! console.
 
 pub mod activity;
+pub mod bundle;
 pub mod cluster;
 pub mod config;
 pub mod hosts;
+pub mod manual;
 mod output;
 pub mod queue;
 pub mod runs;

@@ -55,9 +55,15 @@ pub(super) fn to_json(node: &Node) -> Result<serde_json::Value, (&Node, Wrong)> 
     })
 }
 
+/// Whether a variable is named like a secret.
+pub(super) fn is_telling(name: &str) -> bool {
+    const TELLING: [&str; 6] = ["password", "passwd", "passphrase", "secret", "token", "private_key"];
+    let name = name.to_lowercase();
+    TELLING.iter().any(|word| name.contains(word))
+}
+
 /// Variables are anything; what is named like a secret, or is a URL with a password, is masked all the same.
 pub(super) fn mask_variables(name: &str, value: toml::Value) -> toml::Value {
-    const TELLING: [&str; 6] = ["password", "passwd", "passphrase", "secret", "token", "private_key"];
     match value {
         toml::Value::Table(table) => toml::Value::Table(
             table
@@ -71,9 +77,7 @@ pub(super) fn mask_variables(name: &str, value: toml::Value) -> toml::Value {
         toml::Value::Array(items) => {
             toml::Value::Array(items.into_iter().map(|item| mask_variables(name, item)).collect())
         }
-        toml::Value::String(_) if TELLING.iter().any(|word| name.to_lowercase().contains(word)) => {
-            toml::Value::String(MASK.to_owned())
-        }
+        toml::Value::String(_) if is_telling(name) => toml::Value::String(MASK.to_owned()),
         toml::Value::String(text) => toml::Value::String(values::mask_url(&text).unwrap_or(text)),
         other => other,
     }

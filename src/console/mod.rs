@@ -15,6 +15,7 @@ mod error;
 mod hostile;
 mod input;
 mod looks;
+mod memory;
 mod notify;
 mod outside;
 mod paint;
@@ -22,6 +23,7 @@ mod panics;
 mod reload;
 mod shell;
 mod signals;
+mod start;
 mod terminal;
 mod topics;
 mod tty;
@@ -39,6 +41,7 @@ use crate::app::{EnvironmentInfo, State};
 use crate::config::{Config, Keymap, Settings, Sources};
 
 pub use error::ConsoleError;
+pub use start::Start;
 
 use caps::Capabilities;
 use shell::Shell;
@@ -55,6 +58,8 @@ pub struct Options {
     pub settings: Settings,
     /// Where the configuration came from, to read it again.
     pub sources: Sources,
+    /// Where to start.
+    pub start: Start,
     /// For tests: where to panic once the first frame is drawn.
     pub panic: Option<PanicIn>,
 }

@@ -18,12 +18,13 @@ use tokio_util::task::AbortOnDropHandle;
 use super::caps::Capabilities;
 use super::decode::Input;
 use super::effects::Effects;
+use super::memory::Memory;
 use super::panics::Guard;
 use super::signals::{Signal, Signals};
 use super::terminal::{Event, Terminal};
-use super::{ConsoleError, Options, PanicIn, looks, reload};
+use super::{ConsoleError, Options, PanicIn, Start, looks, reload};
 use crate::app::{self, Effect, Level, Msg, Seen, State};
-use crate::config::{Config, Mistakes, Settings, Sources, Theme};
+use crate::config::{Config, Mistakes, Settings, Sources, Theme, Variables};
 use crate::ops;
 use crate::view;
 
@@ -59,6 +60,9 @@ pub(crate) struct Shell {
     left: JoinSet<Vec<String>>,
     signals: Signals,
     shutdown: CancellationToken,
+    /// Where to start, until that is done.
+    start: Start,
+    memory: Memory,
     panic: Option<PanicIn>,
     /// The earliest time of the next frame.
     next_frame: Instant,
@@ -91,11 +95,12 @@ impl Shell {
         signals: Signals,
         shutdown: CancellationToken,
     ) -> Self {
-        let Options { config, settings, sources, panic } = options;
+        let Options { config, settings, sources, start, panic } = options;
         let mut state = super::state(&settings, config.looks.keymap.clone());
         for warning in &config.warnings {
             state.note(Level::Warning, warning.clone());
         }
+        let memory = remember(&mut state);
         let (send, messages) = mpsc::channel(MESSAGES);
         let (open_shell, shells) = mpsc::channel(1);
         // Until the files are watched.
@@ -117,6 +122,8 @@ impl Shell {
             left: JoinSet::new(),
             signals,
             shutdown,
+            start,
+            memory,
             panic,
             next_frame: Instant::now(),
             force: true,
@@ -132,9 +139,15 @@ impl Shell {
         terminal: &mut Terminal,
         panics: &Guard,
     ) -> (Result<(), ConsoleError>, Option<Effects>) {
+        let Start { screen, filter } = std::mem::take(&mut self.start);
+        let start = Msg::Start { screen, filter };
+        let first = app::update(&mut self.state, &self.seen, Timestamp::now(), start);
         self.resized(terminal);
         self.draw(terminal);
         self.effects.connect();
+        for effect in first {
+            self.perform(effect, terminal);
+        }
         let (send, reloads) = mpsc::channel(1);
         self.reloads = reloads;
         let watching = reload::watch(self.sources.clone(), self.config.watched.clone(), send);
@@ -144,6 +157,8 @@ impl Shell {
         }
         loop {
             if let Some(end) = self.end.take() {
+                self.memory.note(self.state.place());
+                self.memory.finish().await;
                 return (end, Some(self.effects.with_left(self.left)));
             }
             let woken = self.wait(terminal, panics).await;
@@ -158,6 +173,7 @@ impl Shell {
                 self.stop(terminal).await;
             }
             self.draw_if_due(terminal);
+            self.memory.write_if_due();
         }
     }
 
@@ -167,7 +183,7 @@ impl Shell {
             let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
             (Instant::now() + left).max(self.next_frame)
         });
-        let time = frame.into_iter().chain(wake).min();
+        let time = frame.into_iter().chain(wake).chain(self.memory.due()).min();
         tokio::select! {
             biased;
             signal = self.signals.next() => Woken::Signal(signal),
@@ -304,6 +320,7 @@ impl Shell {
         app::prepare(&mut self.state, Timestamp::now());
         let (state, theme) = (&self.state, &self.theme);
         self.seen = terminal.draw(|frame| view::draw(frame, state, theme));
+        self.memory.note(self.state.place());
     }
 
     /// Gives the terminal back, stops the whole job as Ctrl-Z does elsewhere, and takes the terminal again afterwards.
@@ -347,6 +364,16 @@ impl Shell {
             PanicIn::Task => drop(tokio::spawn(async { panic!("a test asked for this panic") })),
         }
     }
+}
+
+/// Goes back to where the console was in this environment.
+fn remember(state: &mut State) -> Memory {
+    let (mut memory, place) = Memory::open(&Variables::of_process(), &state.environment.name);
+    if let Some(place) = place {
+        state.restore(&place);
+    }
+    memory.start(state.place());
+    memory
 }
 
 async fn until(time: Option<Instant>) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
-use super::{MESSAGES, Shell};
+use super::{MESSAGES, Shell, remember};
 use crate::app::{self, Effect, Level, Msg, Seen};
 use crate::config::{Config, Mistakes};
 use crate::console::effects::Effects;
@@ -29,7 +29,13 @@ impl Shell {
         let effects = Effects::new(Arc::new(settings.clone()), self.capabilities.tmux, send, shells);
         self.left.spawn(std::mem::replace(&mut self.effects, effects).finish());
         self.messages = messages;
+        self.memory.note(self.state.place());
         self.state = crate::console::state(&settings, self.config.looks.keymap.clone());
+        let memory = std::mem::replace(&mut self.memory, remember(&mut self.state));
+        self.left.spawn(async {
+            memory.finish().await;
+            Vec::new()
+        });
         self.seen = Seen::default();
         self.settings = settings;
         self.resized(terminal);
