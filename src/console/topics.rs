@@ -7,8 +7,8 @@ use tokio::sync::mpsc;
 
 use super::outside::Outside;
 use crate::app::{Answer, Change, Fetch, Fresh, Item, Msg, Topic};
-use crate::domain::Problem;
 use crate::domain::target::{CONFIGMAP_LIMIT, nearly_full};
+use crate::domain::{Problem, ProblemKind};
 use crate::ops::tokens::NewToken;
 use crate::ops::{self, targets};
 
@@ -24,13 +24,16 @@ pub(crate) async fn look(outside: Outside, topic: Topic, tell: mpsc::Sender<Msg>
     let mut before = None;
     loop {
         let mut result = fetch(&outside, topic).await;
-        if let Err(problem) = &mut result {
-            problem.retry_at = Timestamp::now().checked_add(delay).ok();
-        }
         let same = before.as_ref() == Some(&result);
         delay = if same { (delay * 2).min(SELDOM) } else { often };
         before = Some(result.clone());
-        if !same && tell.send(Msg::Listed { topic, result }).await.is_err() {
+        if let Err(problem) = &mut result {
+            // What is forbidden stays so for a while.
+            delay = if problem.kind == ProblemKind::Forbidden { SELDOM } else { delay };
+            problem.retry_at = Timestamp::now().checked_add(delay).ok();
+        }
+        // A problem is told again each time: it says when the next try is.
+        if (!same || result.is_err()) && tell.send(Msg::Listed { topic, result }).await.is_err() {
             return;
         }
         tokio::time::sleep(delay).await;

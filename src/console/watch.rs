@@ -8,8 +8,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::outside::{Outside, Trouble};
-use crate::app::{self, LogEvent, Msg, RunRef, RunsMsg};
-use crate::backend::kube::{Kube, KubeErrorKind, RunsEvent};
+use crate::app::{self, Level, LogEvent, Msg, RunRef, RunsMsg};
+use crate::backend::kube::{Kube, KubeError, KubeErrorKind, RunsEvent};
 use crate::domain::results::{PlaybookStatus, RunResults};
 use crate::domain::{BackEnd, Problem, ProblemKind};
 use crate::ops;
@@ -51,7 +51,7 @@ async fn follow_runs(
 ) -> Broke {
     let mut ask_at = Instant::now() + QUIET;
     let mut delay = OFTEN;
-    let mut away = false;
+    let (mut away, mut polled) = (false, false);
     loop {
         let ask = async {
             tokio::time::sleep_until(ask_at).await;
@@ -86,6 +86,13 @@ async fn follow_runs(
                 health.down(error.problem(BackEnd::Cluster.word()), delay).await;
                 continue;
             }
+            RunsEvent::Polled(error, delay) => {
+                ask_at = Instant::now() + delay + SILENCE;
+                if !std::mem::replace(&mut polled, true) && tell.send(polling(&error, delay)).await.is_err() {
+                    return Broke::Listener;
+                }
+                continue;
+            }
             RunsEvent::Reset => RunsMsg::Reset,
             RunsEvent::Changed(runs) => RunsMsg::Batch(runs),
             RunsEvent::Listed => RunsMsg::Listed,
@@ -99,6 +106,13 @@ async fn follow_runs(
             return Broke::Listener;
         }
     }
+}
+
+/// What is said, once, where runs may not be watched.
+fn polling(error: &KubeError, delay: Duration) -> Msg {
+    let problem = error.problem(BackEnd::Cluster.word());
+    let advice = format!("They are listed every {} s instead. {}.", delay.as_secs(), problem.advice);
+    Msg::Note { level: Level::Warning, text: problem.text, advice }
 }
 
 /// Whether the API server answers, be it with a refusal.
@@ -127,10 +141,12 @@ pub(crate) async fn log(outside: Outside, run: RunRef, over: watch::Sender<bool>
                 return;
             }
             Err(error) => {
-                if !say(LogEvent::Problem(retried(error.problem(run.name.clone()), RETRY))).await {
+                let problem = error.problem(run.name.clone());
+                let delay = if problem.kind == ProblemKind::Forbidden { SELDOM } else { RETRY };
+                if !say(LogEvent::Problem(retried(problem, delay))).await {
                     return;
                 }
-                tokio::time::sleep(RETRY).await;
+                tokio::time::sleep(delay).await;
             }
         }
     };

@@ -195,6 +195,9 @@ impl Reader {
     }
 
     async fn fail(&self, error: KubeError, delay: &mut Duration) -> Result<(), Gone> {
+        // What is forbidden stays so for a while.
+        let least = if error.kind == KubeErrorKind::Forbidden { LONGEST_DELAY } else { Duration::ZERO };
+        *delay = least.max(*delay);
         self.say(LogEvent::Failed(error, *delay)).await?;
         self.sleep(*delay).await?;
         *delay = (*delay * 2).min(LONGEST_DELAY);

@@ -94,7 +94,7 @@ pub async fn wait(kube: &Kube, run: &Run, mut tell: impl FnMut(&Run)) -> Result<
             RunsEvent::Listed if !present => return Err(gone()),
             RunsEvent::Removed(uid) if uid == run.uid => return Err(gone()),
             RunsEvent::Listed | RunsEvent::Removed(_) => {}
-            RunsEvent::Failed(error, delay) => {
+            RunsEvent::Failed(error, delay) | RunsEvent::Polled(error, delay) => {
                 tracing::warn!(%error, retry_in = delay.as_secs_f32(), "the run goes on, but cannot be seen");
             }
         }

@@ -105,6 +105,9 @@ async fn follow(
                 lock(runs).remove(&uid);
                 health = Some(Health::Up);
             }
+            Some(RunsEvent::Polled(error, delay)) => {
+                tracing::warn!(%error, "runs may not be watched: they are listed every {} s", delay.as_secs());
+            }
             Some(RunsEvent::Failed(error, delay)) => {
                 tracing::warn!(%error, retry_in = delay.as_secs_f32(), "the watch over runs broke off");
                 let mut problem = error.problem("cluster");

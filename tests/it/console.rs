@@ -16,7 +16,7 @@ use crate::proxy::Proxy;
 use crate::pty::{CommandBuilder, Pty};
 
 /// The console in an environment whose every back end is unreachable.
-struct Far {
+pub(crate) struct Far {
     folder: TempDir,
 }
 
@@ -26,7 +26,7 @@ impl Far {
     }
 
     /// With an API server at this address.
-    fn at(server: &str) -> Self {
+    pub(crate) fn at(server: &str) -> Self {
         let folder = TempDir::new().unwrap();
         std::fs::write(
             folder.path().join("kubeconfig"),
@@ -57,7 +57,7 @@ impl Far {
         config::load(&sources).unwrap().settings(None).unwrap()
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
@@ -77,7 +77,7 @@ impl Far {
         command.cwd(self.path());
     }
 
-    fn command(&self, arguments: &[&str]) -> CommandBuilder {
+    pub(crate) fn command(&self, arguments: &[&str]) -> CommandBuilder {
         let mut command = Pty::hostwright(arguments);
         self.equip(&mut command);
         command
@@ -106,7 +106,7 @@ impl Far {
 }
 
 /// Waits until the console shows itself.
-fn wait_for_console(pty: &mut Pty) {
+pub(crate) fn wait_for_console(pty: &mut Pty) {
     pty.wait_until("the console", |screen| screen.alternate_screen() && screen.contents().contains("far"));
 }
 

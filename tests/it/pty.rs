@@ -195,6 +195,22 @@ impl Pty {
         self
     }
 
+    /// Whether the recorded bytes from `from` on come to hold these within this time.
+    pub(crate) fn comes(&self, from: usize, wanted: &[u8], within: Duration) -> bool {
+        let deadline = Instant::now() + within;
+        let mut state = self.state();
+        loop {
+            if state.bytes[from..].windows(wanted.len()).any(|w| w == wanted) {
+                return true;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || state.exit.is_some() {
+                return false;
+            }
+            state = self.shared.changed.wait_timeout(state, left).unwrap().0;
+        }
+    }
+
     /// Presses keys, written with spaces between: `a`, `C-c`, `M-x`, `<enter>`, `<esc>`, `<tab>`, `<space>`, `<up>`, `<f5>` …
     pub(crate) fn keys(&mut self, keys: &str) -> &mut Self {
         for key in keys.split_whitespace() {

@@ -903,7 +903,7 @@ async fn a_watch_whose_list_is_forgotten_between_two_pages_begins_anew() {
             match event {
                 RunsEvent::Reset => seen.clear(),
                 RunsEvent::Changed(runs) => seen.extend(runs.into_iter().map(|run| run.name)),
-                RunsEvent::Failed(..) => failed += 1,
+                RunsEvent::Failed(..) | RunsEvent::Polled(..) => failed += 1,
                 RunsEvent::Listed => break,
                 RunsEvent::Removed(uid) => panic!("{uid}"),
             }

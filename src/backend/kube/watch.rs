@@ -24,8 +24,12 @@ pub enum RunsEvent {
     Removed(String),
     /// The watch broke off and goes on after this time; the rows stay, but are stale.
     Failed(KubeError, Duration),
+    /// Listing is allowed and watching is not: the list is fetched again after this time, and so on.
+    Polled(KubeError, Duration),
 }
 
+/// How often it is asked for what is forbidden; and how often runs are listed where they may not be watched.
+const DENIED_DELAY: Duration = Duration::from_secs(10);
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 const MOST_IN_A_BATCH: usize = 100;
@@ -99,21 +103,30 @@ impl Watch {
                     told.push(RunsEvent::Removed(job.metadata.uid.unwrap_or_default()));
                 }
                 Ok(watcher::Event::Apply(_) | watcher::Event::InitApply(_)) => {}
-                Err(error) => {
-                    let error = KubeError::from_watch("watch runs", error);
-                    if error.kind == KubeErrorKind::Expired {
-                        // Refused outright, the watcher would ask for the same expired version for ever.
-                        self.events = events(&self.jobs, &self.config);
-                    }
-                    told.push(RunsEvent::Failed(error, self.delay));
-                    self.wait = Some(self.delay);
-                    self.delay = (self.delay * 2).min(LONGEST_DELAY);
-                }
+                Err(error) => told.push(self.broke_off(error)),
             }
         }
         if !batch.is_empty() {
             told.push(RunsEvent::Changed(batch));
         }
         told
+    }
+
+    /// What is told of a failure; the watch goes on after the delay that it names.
+    fn broke_off(&mut self, error: watcher::Error) -> RunsEvent {
+        let listed = matches!(error, watcher::Error::WatchStartFailed(_));
+        let error = KubeError::from_watch("watch runs", error);
+        let denied = error.kind == KubeErrorKind::Forbidden;
+        if denied {
+            self.delay = self.delay.max(DENIED_DELAY);
+        }
+        if error.kind == KubeErrorKind::Expired || (denied && listed) {
+            // Refused outright, the watcher would ask for the same expired version, or for the same watch, for ever: a new one lists.
+            self.events = events(&self.jobs, &self.config);
+        }
+        let delay = self.delay;
+        self.wait = Some(delay);
+        self.delay = (delay * 2).min(LONGEST_DELAY);
+        if denied && listed { RunsEvent::Polled(error, delay) } else { RunsEvent::Failed(error, delay) }
     }
 }
