@@ -164,7 +164,9 @@ fn press_everything(far: &Far, arguments: &[&str], token: &str) -> Pty {
         pty.keys(screen).wait_for(rows);
         caught_up(&mut pty, screen);
         // Escape is what an arrow begins with, too: what comes right behind it would belong to it.
-        for key in keys_of_the_page().iter().filter(|key| *key != "esc") {
+        // And where it may, a shell takes the terminal and the keys that follow: it has a test of its own.
+        let taken = |key: &str| key == "esc" || (key == "!" && arguments.is_empty());
+        for key in keys_of_the_page().iter().filter(|key| !taken(key)) {
             // A filter would hide the rows from the keys that follow.
             let answers =
                 if key == "/" { "C-u <enter>" } else { "y <enter> <enter> <enter> <enter> <enter> <enter>" };
