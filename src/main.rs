@@ -1,6 +1,6 @@
 //! Reads the command line, installs error and log handling, starts the one runtime and calls a command.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use color_eyre::eyre::{Result, WrapErr, eyre};
 use hostwright::config::{self, Config, Mistakes, Settings, Sources, Variables};
 use hostwright::play::packages::Install;
 use hostwright::play::playground::{self, PlayError, Playground, Ready};
-use hostwright::play::progress::Progress;
+use hostwright::play::progress;
 use hostwright::play::{leash, python};
 use hostwright::telemetry::{self, Level};
 use hostwright::{agent, cli, console, lifecycle, server};
@@ -64,7 +64,7 @@ enum Command {
     Noun(cli::Noun),
     /// The configuration: check, show
     #[command(subcommand)]
-    Config(ConfigCommand),
+    Config(cli::config::Command),
     /// Write all that helps to understand a problem into one file, without secrets
     DebugBundle(cli::bundle::Bundle),
     /// Print what makes a shell complete this command line
@@ -78,18 +78,6 @@ enum Command {
     /// Run a program that ends when its starter does
     #[command(hide = true)]
     Leash(leash::Args),
-}
-
-#[derive(Subcommand)]
-enum ConfigCommand {
-    /// Check the configuration and name all mistakes
-    Check,
-    /// Print the merged configuration, secrets masked
-    Show {
-        /// Say where each setting comes from
-        #[arg(long)]
-        origin: bool,
-    },
 }
 
 #[derive(Args)]
@@ -165,7 +153,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
             let settings = logged(&global)?;
             Ok(Box::pin(cli::run(noun, &settings, format)).await)
         }
-        Some(Command::Config(command)) => config_command(&global, &command),
+        Some(Command::Config(command)) => Ok(cli::config::run(&command, &sources(&global))?),
         Some(Command::DebugBundle(args)) => Ok(debug_bundle(&global, args).await),
         Some(Command::Completions(args)) => Ok(cli::manual::completions(args, &Cli::command())),
         Some(Command::Man(args)) => Ok(cli::manual::man(&args, &Cli::command())),
@@ -209,25 +197,6 @@ fn logged(global: &Global) -> Result<Settings, Mistakes> {
         tracing::warn!("configuration: {warning}");
     }
     Ok(settings)
-}
-
-fn config_command(global: &Global, command: &ConfigCommand) -> Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
-    let sources = sources(global);
-    let done = match command {
-        ConfigCommand::Check => cli::config::check(&sources, &mut out),
-        ConfigCommand::Show { origin } => cli::config::show(&sources, *origin, &mut out),
-    };
-    match done {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(cli::config::ConfigCommandError::Mistakes(mistakes)) => Err(mistakes.into()),
-        Err(cli::config::ConfigCommandError::Output(error))
-            if error.kind() == std::io::ErrorKind::BrokenPipe =>
-        {
-            Ok(ExitCode::SUCCESS)
-        }
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// The console, on the environment that is asked for; without any configuration on none.
@@ -323,7 +292,7 @@ async fn play(global: &Global, format: cli::Format, args: Play) -> Result<ExitCo
     let options = play_options(&args)?;
     if args.setup_only {
         telemetry::init_stderr(false, Level::INFO)?;
-        playground::set_up(&options, &progress).await?;
+        playground::set_up(&options, &progress::show).await?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.headless {
@@ -377,8 +346,8 @@ async fn start(
     options: &playground::Options,
     shutdown: &CancellationToken,
 ) -> Result<Option<Playground>, PlayError> {
-    let started = playground::start(options, &progress, shutdown).await;
-    clear_progress();
+    let started = playground::start(options, &progress::show, shutdown).await;
+    progress::clear();
     started
 }
 
@@ -404,26 +373,6 @@ async fn headless(options: &playground::Options) -> Result<ExitCode> {
             Ok(ExitCode::from(4))
         }
         Err(error) => Err(error.into()),
-    }
-}
-
-/// One line on standard error that says how far the preparation is; each replaces the one before on a terminal.
-#[expect(clippy::needless_pass_by_value, reason = "a report is given away")]
-fn progress(progress: Progress) {
-    let percent = progress.fraction.map(|f| format!(" {:.0} %", f * 100.0)).unwrap_or_default();
-    let detail: String = hostwright::domain::text::plain(&progress.detail).chars().take(60).collect();
-    let line = format!("{}{percent}: {detail}", progress.step);
-    let mut err = std::io::stderr();
-    let terminal = err.is_terminal();
-    let written = if terminal { write!(err, "\r\u{1b}[K{line}") } else { writeln!(err, "{line}") };
-    // Without anybody to read it there is no progress to show.
-    written.and_then(|()| err.flush()).ok();
-}
-
-fn clear_progress() {
-    let mut err = std::io::stderr();
-    if err.is_terminal() {
-        write!(err, "\r\u{1b}[K").and_then(|()| err.flush()).ok();
     }
 }
 

@@ -2,8 +2,48 @@
 //! and a lock on stdout.
 
 use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Subcommand;
 
 use crate::config::{Config, MistakeKind, Mistakes, Sources, load};
+
+/// What is asked of the configuration.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check the configuration and name all mistakes
+    Check,
+    /// Print the merged configuration, secrets masked
+    Show {
+        /// Say where each setting comes from
+        #[arg(long)]
+        origin: bool,
+    },
+}
+
+/// Runs one command, printing on standard output.
+///
+/// # Errors
+/// The mistakes of the configuration.
+pub fn run(command: &Command, sources: &Sources) -> Result<ExitCode, Mistakes> {
+    let mut out = io::stdout().lock();
+    let done = match command {
+        Command::Check => check(sources, &mut out),
+        Command::Show { origin } => show(sources, *origin, &mut out),
+    };
+    match done {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(ConfigCommandError::Mistakes(mistakes)) => Err(mistakes),
+        // Whoever reads our output has seen enough.
+        Err(ConfigCommandError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            super::fail(&error.to_string());
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
 
 /// Why a `config` command did not do its job.
 #[derive(Debug, thiserror::Error)]

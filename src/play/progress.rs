@@ -1,6 +1,7 @@
 //! What a long preparation of the playground is doing, for whoever shows it.
 
 use std::fs::File;
+use std::io::{IsTerminal as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 
 /// One piece of news of a preparation. Each replaces the one before.
@@ -28,10 +29,30 @@ pub(super) fn last_line(file: &File) -> Option<String> {
     text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
 }
 
+/// One line on standard error that says how far the preparation is; each replaces the one before on a terminal.
+#[expect(clippy::needless_pass_by_value, reason = "a report is given away")]
+pub fn show(progress: Progress) {
+    let percent = progress.fraction.map(|f| format!(" {:.0} %", f * 100.0)).unwrap_or_default();
+    let detail: String = crate::domain::text::plain(&progress.detail).chars().take(60).collect();
+    let line = format!("{}{percent}: {detail}", progress.step);
+    let mut err = std::io::stderr();
+    let terminal = err.is_terminal();
+    let written = if terminal { write!(err, "\r\u{1b}[K{line}") } else { writeln!(err, "{line}") };
+    // Without anybody to read it there is no progress to show.
+    written.and_then(|()| err.flush()).ok();
+}
+
+/// Takes that line away.
+pub fn clear() {
+    let mut err = std::io::stderr();
+    if err.is_terminal() {
+        write!(err, "\r\u{1b}[K").and_then(|()| err.flush()).ok();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write as _;
 
     #[test]
     fn the_last_line_that_says_something() {
