@@ -130,7 +130,7 @@ pub(crate) fn command(folder: &TempDir) -> Command {
 }
 
 /// What makes a program find the playground in this folder, and nothing of the user's.
-fn environment(folder: &TempDir) -> Vec<(&'static str, PathBuf)> {
+pub(crate) fn environment(folder: &TempDir) -> Vec<(&'static str, PathBuf)> {
     let at = |part: &str| folder.path().join(part);
     vec![
         ("HOSTWRIGHT_PLAY_DIR", at("play")),
@@ -423,11 +423,6 @@ async fn quitting_the_console_of_a_playground_leaves_nothing_behind() {
     .unwrap();
 }
 
-/// Leaves the screen as a picture under `target/hostwright-test/`; those in `docs/` are made so.
-fn picture(pty: &Pty, name: &str) {
-    std::fs::write(support::kept().join(format!("{name}.svg")), pty.snapshot_svg()).unwrap();
-}
-
 /// What an operator does: open the console, look, approve, watch it become ready, quit.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_approves_in_the_console_and_sees_it_ready() {
@@ -453,12 +448,10 @@ async fn an_operator_approves_in_the_console_and_sees_it_ready() {
         pty.wait_for("web-1.play.test").wait_for("3 pending").keys("/");
         pty.write(b"web-1\r").wait_for("2 hidden").keys("a").wait_for("Approve web-1.play.test");
         pty.keys("y").wait_for("1 running").keys("<esc>").wait_for("node-1");
-        picture(&pty, "hosts");
         pty.wait_for("1 ready");
         assert_eq!(play.json(&["hosts", "show", "web-1.play.test"])["phase"], "ready");
         // Its results are on screen: a role, a task, and the recap's numbers.
         pty.keys("<enter>").wait_for("collectd").wait_for("ok 20");
-        picture(&pty, "run");
         pty.keys("<esc>").wait_for("HOST").keys("q");
         assert_eq!(pty.wait_exit(), 0);
         assert_eq!(pty.settings(), before);

@@ -33,6 +33,7 @@ mod queue;
 mod repair;
 mod runner;
 mod scenarios;
+mod screenshots;
 mod server;
 mod services;
 mod stage;
