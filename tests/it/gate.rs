@@ -2,7 +2,7 @@
 //! the credentials are not good.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -126,15 +126,6 @@ impl Gate {
     /// Everything that came so far.
     pub(crate) fn seen(&self) -> Vec<Request> {
         self.inner.seen.lock().unwrap().clone()
-    }
-
-    /// Waits until a request came that is so.
-    pub(crate) fn wait_for(&self, what: &str, wanted: impl Fn(&Request) -> bool) {
-        let begun = Instant::now();
-        while !self.seen().iter().any(&wanted) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "{what} did not come: {:?}", self.seen());
-            std::thread::park_timeout(Duration::from_millis(50));
-        }
     }
 }
 

@@ -142,3 +142,25 @@ async fn without_watching_runs_are_listed_again() {
     pty.keys("q");
     assert_eq!(pty.wait_exit(), 0);
 }
+
+/// S03: a token that is no good any more is called so, with how to log in; a new one in its file counts without a restart.
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_that_expire_are_renewed_by_themselves() {
+    let ground = Ground::new().await;
+    pending(&ground, "web-1.example.org").await;
+    let gate = Gate::start(&ground.url).await;
+    let far = Far::at(&gate.url());
+    let token = far.path().join("token");
+    std::fs::write(&token, "one").unwrap();
+    let kubeconfig = far.path().join("kubeconfig");
+    let text = std::fs::read_to_string(&kubeconfig).unwrap();
+    std::fs::write(&kubeconfig, text.replace("{token: none}", &format!("{{tokenFile: {token:?}}}"))).unwrap();
+    gate.only("two");
+    let mut pty = Pty::start(far.command(&[]), (120, 40));
+    wait_words(&mut pty, "log in to the cluster again");
+    assert!(words(&pty).contains("not authenticated"), "{}", pty.screen());
+    std::fs::write(&token, "two").unwrap();
+    pty.wait_for("web-1.example.org").wait_gone("log in");
+    pty.keys("q");
+    assert_eq!(pty.wait_exit(), 0);
+}

@@ -131,6 +131,10 @@ fn kind_of(code: u16, reason: &str) -> KubeErrorKind {
 }
 
 fn status_text(message: &str, reason: &str) -> String {
+    // All that a real API server says of credentials that are missing, expired or wrong.
+    if message == "Unauthorized" {
+        return "not authenticated: the API server does not take these credentials".to_owned();
+    }
     if message.is_empty() { reason.to_owned() } else { message.to_owned() }
 }
 
