@@ -9,7 +9,8 @@
     clippy::panic,
     clippy::print_stdout,
     clippy::indexing_slicing,
-    clippy::string_slice
+    clippy::string_slice,
+    clippy::disallowed_methods
 )]
 
 mod cluster;
