@@ -7,7 +7,7 @@ use super::form::{Form, Wanted};
 use super::notice::Level;
 use super::seen::Seen;
 use super::state::State;
-use super::{act, flight, open};
+use super::{act, flight, open, permit};
 use crate::config::{Action, Code, Found, Key};
 use crate::domain::Parameters;
 
@@ -80,6 +80,14 @@ fn decided(state: &mut State, verb: Verb, subjects: Vec<Subject>, parameters: Op
         let host = &changed.run.host;
         let text = format!("{host} changed while you looked: nothing was done");
         state.say(Level::Error, text, "Look at it again, then decide.");
+        return;
+    }
+    // Somebody else may have decided meanwhile: of one row that is said at once, of several each answer says it.
+    if let [one] = subjects.as_slice()
+        && let Some(reason) =
+            state.store.run(&one.run.uid).and_then(|run| permit::row_refusal(state, verb, run))
+    {
+        state.say(Level::Error, reason, "");
         return;
     }
     flight::perform(state, verb, subjects, parameters);

@@ -17,7 +17,7 @@ use super::screens::run::{Pane, Shown};
 use super::*;
 use crate::config::{ACTIONS, Keymap, Risk, Scope};
 use crate::domain::results::{ResultStatus, RunResults};
-use crate::domain::{BackEnd, Health, Phase, Problem, ProblemKind, Run};
+use crate::domain::{BackEnd, Decision, Health, Phase, Problem, ProblemKind, Run, Verdict};
 
 /// A console without a screen.
 struct Console {
@@ -339,6 +339,19 @@ fn a_run_that_ends_is_told_to_who_looks_elsewhere_and_what_was_said_before_is_ke
     console.now += SignedDuration::from_secs(60);
     console.send(Msg::Wake);
     assert!(console.state.notice.is_none() && console.state.older.is_empty());
+}
+
+#[test]
+fn a_question_that_was_answered_elsewhere_meanwhile_says_by_whom() {
+    let mut console = site();
+    console.press("a");
+    let run = console.state.current().unwrap().clone();
+    let decision = Decision { verdict: Verdict::Rejected, by: "ben".to_owned(), at: now() };
+    let decided = Run { phase: Phase::Rejected, decision: Some(decision), ..run };
+    console.send(Msg::Runs(RunsMsg::Batch(vec![decided])));
+    assert_eq!(console.press("y"), [], "nothing goes out");
+    let notice = console.state.notice.as_ref().unwrap().text.clone();
+    assert!(notice.contains("rejected by ben"), "{notice}");
 }
 
 #[test]
