@@ -7,6 +7,7 @@ use super::notice::{Bulk, BulkRow, Entry, InFlight, Level};
 use super::screens::Screen;
 use super::state::State;
 use super::texts;
+use super::update;
 use crate::domain::{Parameters, Problem};
 
 /// Sends an effect out. Nothing when it would change something in read-only mode, or when the same is in flight.
@@ -123,6 +124,11 @@ pub(super) fn answer(state: &mut State, id: EffectId, result: Result<Answer, Pro
         if let Effect::Change { change, .. } = &flight.effect {
             changed(state, change, result.is_ok());
         }
+    }
+    if let (Effect::OpenRun { run, .. }, Some((waited, _))) = (&flight.effect, &state.settling)
+        && run.uid == *waited
+    {
+        update::show_settled(state);
     }
     let text = match result {
         Ok(Answer::Done(text)) => Ok(text),

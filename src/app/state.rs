@@ -77,6 +77,9 @@ pub struct State {
     pub rest: Option<Timestamp>,
     /// The UID of the run that the cursor rested on: its details are shown.
     pub settled: Option<String>,
+    /// The UID of the run that the cursor rests on now, and until when its details are waited for: what is shown beside the table
+    /// changes once, not twice.
+    pub settling: Option<(String, Timestamp)>,
     /// Why the last deed on a run failed, by UID.
     verdicts: HashMap<String, String>,
     pub(super) scratch: Scratch,
@@ -117,6 +120,7 @@ impl State {
             chord: Vec::new(),
             rest: None,
             settled: None,
+            settling: None,
             verdicts: HashMap::new(),
             scratch: Scratch::default(),
             outbox: Vec::new(),

@@ -24,6 +24,8 @@ pub const BACK_ENDS: [BackEnd; 3] = [BackEnd::Cluster, BackEnd::Queue, BackEnd::
 
 /// How long the cursor rests before what is under it is fetched, in milliseconds.
 const REST_MS: i64 = 80;
+/// How long what is under it is waited for before the rest is shown without it, in milliseconds.
+const DETAILS_MS: i64 = 300;
 
 /// Takes one message in and says what is to be done. `seen` is what the last frame showed: keys refer to that.
 pub fn update(state: &mut State, seen: &Seen, now: Timestamp, msg: Msg) -> Vec<Effect> {
@@ -64,6 +66,9 @@ pub fn update(state: &mut State, seen: &Seen, now: Timestamp, msg: Msg) -> Vec<E
     if state.rest.is_some_and(|at| at <= now) {
         state.rest = None;
         settle(state);
+    }
+    if state.settling.as_ref().is_some_and(|(_, until)| *until <= now) {
+        show_settled(state);
     }
     state.expire_notices();
     std::mem::take(&mut state.outbox)
@@ -120,15 +125,32 @@ pub(super) fn rest(state: &mut State) {
     state.rest = state.now.checked_add(SignedDuration::from_millis(REST_MS)).ok();
 }
 
+/// The details of the row that the cursor rests on have come, or are not waited for any longer.
+pub(super) fn show_settled(state: &mut State) {
+    if let Some((uid, _)) = state.settling.take() {
+        state.settled = Some(uid);
+        state.touch();
+    }
+}
+
 /// The cursor rested.
 fn settle(state: &mut State) {
     state.touch();
     match state.screen {
         Screen::List(_) => {}
         Screen::Hosts | Screen::Runs => {
-            state.settled = state.current().map(|r| r.uid.clone());
-            if let Some(uid) = state.settled.clone().filter(|_| state.details_beside()) {
-                open::fetch_details(state, &uid);
+            state.settling = None;
+            let uid = state.current().map(|r| r.uid.clone());
+            let Some(wanted) = uid.clone().filter(|_| state.details_beside()) else {
+                state.settled = uid;
+                return;
+            };
+            open::fetch_details(state, &wanted);
+            let until = state.now.checked_add(SignedDuration::from_millis(DETAILS_MS)).unwrap_or(state.now);
+            if state.store.details(&wanted).is_some() || state.settled.as_ref() == Some(&wanted) {
+                state.settled = uid;
+            } else {
+                state.settling = Some((wanted, until));
             }
         }
         Screen::Run => {

@@ -51,5 +51,8 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, theme: &Theme) -> Seen {
     if let Some(at) = state.rest {
         seen.wake_at(at);
     }
+    if let Some((_, at)) = &state.settling {
+        seen.wake_at(*at);
+    }
     seen
 }

@@ -148,7 +148,9 @@ fn caught_up(pty: &mut Pty, after: &str) {
 
 /// Presses every key on every screen and says yes to everything; then quits.
 fn press_everything(far: &Far, arguments: &[&str], token: &str) -> Pty {
-    let mut pty = Pty::start(far.command(arguments), (100, 30));
+    // A console comes back to where the last one was left.
+    let arguments_and_place = [&["--screen", "hosts"], arguments].concat();
+    let mut pty = Pty::start(far.command(&arguments_and_place), (100, 30));
     wait_for_console(&mut pty);
     pty.wait_for("web-1.example.org");
     let screens = [

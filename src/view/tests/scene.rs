@@ -55,11 +55,13 @@ impl Scene {
         self
     }
 
-    /// The cursor has rested.
+    /// The cursor has rested, and what is under it was waited for long enough.
     pub(crate) fn rested(&mut self) -> &mut Self {
-        let later = now() + SignedDuration::from_millis(100);
-        let effects = update(&mut self.state, &self.seen, later, Msg::Wake);
-        self.effects.extend(effects);
+        for milliseconds in [100, 500] {
+            let later = now() + SignedDuration::from_millis(milliseconds);
+            let effects = update(&mut self.state, &self.seen, later, Msg::Wake);
+            self.effects.extend(effects);
+        }
         self.state.now = now();
         self.draw();
         self
