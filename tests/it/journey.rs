@@ -460,3 +460,92 @@ async fn an_operator_approves_in_the_console_and_sees_it_ready() {
     .await
     .unwrap();
 }
+
+/// Every foreground colour of the screen.
+fn foregrounds(screen: &vt100::Screen) -> std::collections::BTreeSet<String> {
+    let (rows, cols) = screen.size();
+    let cells = (0..rows.get()).flat_map(|row| (0..cols.get()).map(move |col| (row, col)));
+    cells.filter_map(|(row, col)| screen.cell(row, col)).map(|cell| format!("{:?}", cell.fgcolor())).collect()
+}
+
+/// A day with the console, with the keyboard alone, on a small terminal: three hosts marked, one checked first and its diff read, all
+/// three approved at once; one fails, its failing task is found, what was wrong is mended, it is run again and is ready; targets and
+/// tokens are looked at; the theme changes while all this is on screen.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_day_with_the_console_on_a_small_terminal() {
+    let play = Play::start(&["--no-machines"]).await;
+    for (name, group) in [("broken-1", "web"), ("web-1", "web"), ("web-2", "web")] {
+        let body = json!({"hostname": format!("{name}.play.test"), "groups": [group]});
+        assert_eq!(call_hook(&play, &body).await.0, 202);
+    }
+    tokio::task::spawn_blocking(move || {
+        let mut command = Pty::hostwright(["-e", "play"]);
+        for (name, value) in environment(&play.folder) {
+            command.env(name, value);
+        }
+        command.env("COLORTERM", "truecolor");
+        let config = play.folder.path().join("config/hostwright");
+        std::fs::create_dir_all(&config).unwrap();
+        std::fs::write(config.join("config.toml"), "[console]\ntheme = \"dark\"\n").unwrap();
+        let mut pty = Pty::start(command, (80, 24));
+        pty.wait_for("3 pending").wait_for("broken-1.play.test");
+
+        // One is checked first; what would change is read in the check's own run.
+        pty.write(b"/web-1\r").wait_for("2 hidden").keys("c").wait_for("check of web-1.play.test");
+        pty.keys("2").wait_for("check").write(b"/kind:check\r").wait_for("hidden");
+        wait_until("the check's end", || {
+            let runs = play.json(&["runs", "list", "--host", "web-1.play.test"]);
+            runs.as_array()
+                .unwrap()
+                .iter()
+                .any(|run| run["kind"] == "check" && run["phase"] == "ready")
+                .then_some(())
+        });
+        pty.keys("<enter>").wait_for("Message of the day");
+        pty.write(b"/Message of the day\r");
+        pty.wait_for("1 of 1").keys("<enter>").wait_for("motd.j2").keys("d");
+        pty.wait_for("+  Provisioned by Hostwright.");
+        pty.keys("1").wait_for("HOST");
+        pty.wait_for("2 hidden").keys("<esc>").wait_for("broken-1");
+
+        // All three are marked and approved at once.
+        pty.keys("g <space> <space> <space>").wait_for("3 marked").keys("a").wait_for("Approve 3 hosts");
+        pty.keys("y").wait_for("Approve: 3 done").wait_for("2 ready").wait_for("1 failed");
+        assert_eq!(play.json(&["hosts", "show", "broken-1.play.test"])["phase"], "failed");
+
+        // Why it failed is under the cursor when the run is opened.
+        pty.write(b"/phase:failed\r").wait_for("2 hidden").keys("g <enter>");
+        pty.wait_for("The data volume is mounted").keys("<enter>").wait_for("lost+found");
+
+        // What was wrong is mended on the machine, and the host is run again.
+        let volume = play.folder.path().join("play/hosts/broken-1.play.test/srv/data/lost+found");
+        std::fs::create_dir_all(volume).unwrap();
+        pty.keys("r").wait_for("Retry broken-1.play.test").keys("y").wait_for("another run");
+        pty.keys("1").wait_for("filter phase:failed").keys("<esc>").wait_gone("filter phase:failed");
+        pty.wait_for("3 ready");
+        assert_eq!(play.json(&["hosts", "show", "broken-1.play.test"])["phase"], "ready");
+
+        // What the provisioning left in the cluster.
+        pty.keys("3").wait_for("broken-1.play.test:9103").wait_for("web-2.play.test:9103");
+        play.json(&["tokens", "create"]);
+        pty.keys("5").wait_for("authentication, signing");
+
+        // Another theme, while it runs.
+        pty.keys("1").wait_for("broken-1");
+        let mut before = std::collections::BTreeSet::new();
+        pty.wait_until("colours", |screen| {
+            before = foregrounds(screen);
+            true
+        });
+        std::fs::write(config.join("config.toml"), "[console]\ntheme = \"light\"\n").unwrap();
+        pty.wait_until("other colours", |screen| {
+            let now = foregrounds(screen);
+            now.intersection(&before).count() <= 1
+        });
+        pty.keys("q");
+        assert_eq!(pty.wait_exit(), 0);
+        assert_eq!(pty.modes_left(), Vec::<String>::new());
+    })
+    .await
+    .unwrap();
+}
