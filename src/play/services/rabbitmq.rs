@@ -61,6 +61,9 @@ pub struct RabbitMq {
     node: Node,
 }
 
+/// How often the start of the node is tried.
+const START_TRIES: u32 = 3;
+
 /// Starts the node that lives in `folder`, with its data, and waits until it serves. `exe` is the `hostwright` program.
 ///
 /// # Errors
@@ -74,9 +77,24 @@ pub async fn start(folder: &Path, exe: &Path) -> Result<RabbitMq, ServiceError> 
         path: folder.to_owned(),
         source,
     })?;
+    let mut tries = START_TRIES;
+    loop {
+        tries -= 1;
+        match attempt(&folder, exe).await {
+            // A free port may be taken before the node opens it, by whoever looks for one at the same time.
+            Err(error @ ServiceError::NotUp { .. }) if tries > 0 => {
+                tracing::warn!(%error, "RabbitMQ did not come up: again, on other ports");
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Starts the node once, on ports that are free now.
+async fn attempt(folder: &Path, exe: &Path) -> Result<RabbitMq, ServiceError> {
     let log = folder.join("rabbitmq.log");
     settle(NAME, &log, GRACE + LEASH).await?;
-    let port = remembered_port(NAME, &folder)?;
+    let port = remembered_port(NAME, folder)?;
     let epmd = free_port(NAME)?;
     let distribution = free_port(NAME)?;
     private_folder(NAME, &folder.join("home"))?;
@@ -86,7 +104,7 @@ pub async fn start(folder: &Path, exe: &Path) -> Result<RabbitMq, ServiceError> 
         &format!("listeners.tcp.1 = 127.0.0.1:{port}\n{SETTINGS}"),
     )?;
     private_file(NAME, &folder.join("enabled_plugins"), "[].\n")?;
-    let node = Node { log, folder, exe: exe.to_owned(), port, epmd, distribution };
+    let node = Node { log, folder: folder.to_owned(), exe: exe.to_owned(), port, epmd, distribution };
     let service = Service::start(node.clone()).await?;
     Ok(RabbitMq { service, node })
 }
