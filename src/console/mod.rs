@@ -14,6 +14,7 @@ mod error;
 #[cfg(test)]
 mod hostile;
 mod input;
+mod job;
 mod looks;
 mod memory;
 mod notify;

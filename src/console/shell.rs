@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -22,7 +22,7 @@ use super::memory::Memory;
 use super::panics::Guard;
 use super::signals::{Signal, Signals};
 use super::terminal::{Event, Terminal};
-use super::{ConsoleError, Options, PanicIn, Start, looks, reload};
+use super::{ConsoleError, Options, PanicIn, Start, job, looks, reload};
 use crate::app::{self, Effect, Level, Msg, Seen, State};
 use crate::config::{Config, Mistakes, Settings, Sources, Theme, Variables};
 use crate::ops;
@@ -34,10 +34,6 @@ const FRAME: Duration = Duration::from_micros(16_667);
 const BURST: Duration = Duration::from_millis(8);
 /// How many messages of the background may wait; who has more waits too.
 const MESSAGES: usize = 256;
-/// How long it takes at most until a stop has stopped us. Longer means that nobody could start us again: then none stops us.
-const STOPPED: Duration = Duration::from_millis(200);
-/// How often it is looked whether a shell has put us in the foreground again.
-const FOREGROUND: Duration = Duration::from_millis(250);
 
 /// The loop and all that it owns.
 pub(crate) struct Shell {
@@ -53,9 +49,8 @@ pub(crate) struct Shell {
     /// The configuration, each time that its files change.
     reloads: mpsc::Receiver<Result<Box<Config>, Mistakes>>,
     sources: Sources,
-    /// Shells that are ready to be opened, and who makes them ready.
+    /// Shells that are ready to be opened.
     shells: mpsc::Receiver<ops::shell::Shell>,
-    open_shell: mpsc::Sender<ops::shell::Shell>,
     /// What belonged to environments that were left and is not done yet.
     left: JoinSet<Vec<String>>,
     signals: Signals,
@@ -109,7 +104,7 @@ impl Shell {
         Self {
             state,
             seen: Seen::default(),
-            effects: Effects::new(Arc::new(settings.clone()), capabilities.tmux, send, open_shell.clone()),
+            effects: Effects::new(Arc::new(settings.clone()), capabilities.tmux, send, open_shell),
             theme,
             settings,
             config,
@@ -118,7 +113,6 @@ impl Shell {
             reloads,
             sources,
             shells,
-            open_shell,
             left: JoinSet::new(),
             signals,
             shutdown,
@@ -326,24 +320,7 @@ impl Shell {
     /// Gives the terminal back, stops the whole job as Ctrl-Z does elsewhere, and takes the terminal again afterwards.
     async fn stop(&mut self, terminal: &mut Terminal) {
         terminal.leave();
-        // Not SIGTSTP, which we catch, and not SIGSTOP, which stops even a job that no shell could start again: the system
-        // treats SIGTTIN as it treats an uncaught SIGTSTP.
-        if let Err(error) = rustix::process::kill_current_process_group(rustix::process::Signal::TTIN) {
-            tracing::warn!(%error, "the job could not be stopped");
-        }
-        tokio::select! {
-            biased;
-            signal = self.signals.continued() => self.end = signal.error().map(Err),
-            () = sleep(STOPPED) => tracing::info!("nothing stopped us: there is no shell with job control above us"),
-        }
-        // In the background we touch nothing: that would only stop us again.
-        while self.end.is_none() && !terminal.foreground() {
-            tokio::select! {
-                biased;
-                signal = self.signals.continued() => self.end = signal.error().map(Err),
-                () = sleep(FOREGROUND) => {}
-            }
-        }
+        self.end = job::halt(&mut self.signals, || terminal.foreground()).await.err().map(Err);
         if self.end.is_none() {
             self.retake(terminal);
         }

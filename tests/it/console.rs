@@ -574,6 +574,29 @@ async fn a_shell_has_the_terminal_for_itself_and_gives_it_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_shell_that_is_stopped_stops_the_console_with_it_and_goes_on_with_it() {
+    let near = Near::new().await;
+    near.pending("web-1.example.org").await;
+    // First it stops alone, as ssh does at `~^Z`; then the terminal stops the whole job.
+    let script = "echo 'on {host}'; kill -STOP $$; echo back; read a; echo heard $a; read b";
+    near.far.append(&format!("shell = [\"sh\", \"-c\", {script:?}]\n"));
+    let stopped = |times: usize| {
+        move |screen: &vt100::Screen| {
+            let text = screen.contents();
+            text.matches("Stopped").count() == times && text.trim_end().ends_with("ready>")
+        }
+    };
+    let mut pty = near.far.shell();
+    pty.write(format!("{}\r", env!("CARGO_BIN_EXE_hostwright")).as_bytes()).wait_for("web-1.example.org");
+    pty.keys("!").wait_until("the shell above", stopped(1));
+    pty.write(b"fg\r").wait_for("back");
+    pty.write(b"\x1a").wait_until("the shell above", stopped(2));
+    pty.write(b"fg\r").wait_until("the program", |screen| screen.contents().matches("fg").count() == 2);
+    pty.write(b"words\r").wait_for("heard words").write(b"\r").wait_for("1 Hosts");
+    pty.keys("q").wait_until("the shell above", |screen| !screen.alternate_screen());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_theme_and_keys_count_while_the_console_runs_and_a_broken_file_leaves_the_last_good_ones() {
     let near = Near::new().await;
     near.pending("web-1.example.org").await;

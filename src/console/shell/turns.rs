@@ -25,10 +25,11 @@ impl Shell {
             }
         };
         let (send, messages) = mpsc::channel(MESSAGES);
-        let shells = self.open_shell.clone();
-        let effects = Effects::new(Arc::new(settings.clone()), self.capabilities.tmux, send, shells);
+        // A shell that is being made ready for a host of the old environment finds nobody any more.
+        let (open_shell, shells) = mpsc::channel(1);
+        let effects = Effects::new(Arc::new(settings.clone()), self.capabilities.tmux, send, open_shell);
         self.left.spawn(std::mem::replace(&mut self.effects, effects).finish());
-        self.messages = messages;
+        (self.messages, self.shells) = (messages, shells);
         self.memory.note(self.state.place());
         self.state = crate::console::state(&settings, self.config.looks.keymap.clone());
         let memory = std::mem::replace(&mut self.memory, remember(&mut self.state));
@@ -69,7 +70,7 @@ impl Shell {
         self.update(news, terminal);
     }
 
-    /// Puts the theme on, and asks for the background that decides about it where that is not known.
+    /// Puts the theme on that fits what is known of the terminal.
     pub(super) fn dress(&mut self) {
         let theme = looks::theme(&self.config, &self.settings, &self.capabilities);
         if theme != self.theme {
@@ -93,14 +94,15 @@ impl Shell {
                 }
             },
             &mut self.messages,
+            || terminal.foreground(),
         )
         .await;
         let ended = match ended {
             Ok(status) if status.success() => None,
             // A shell ends with what its last command ended with: that is no mistake of ours, but who looks for one sees it.
             Ok(status) => Some((Level::Info, format!("the shell ended: {status}"))),
-            Err(child::Ended::Signal(signal)) => {
-                self.end = signal.error().map(Err);
+            Err(child::Ended::Console(error)) => {
+                self.end = Some(Err(error));
                 return;
             }
             Err(child::Ended::Failed(error)) => {
