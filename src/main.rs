@@ -267,7 +267,8 @@ async fn serve(global: &Global) -> Result<ExitCode> {
 }
 
 async fn provision(global: &Global) -> Result<ExitCode> {
-    telemetry::init_stderr(false, Level::INFO)?;
+    // What it does it says itself, line by line: a log of deeds would only say it twice.
+    telemetry::init_stderr(false, Level::WARN)?;
     let code = |code: hostwright::domain::ExitCode| ExitCode::from(code.code());
     let wrong = |error: &dyn std::fmt::Display| {
         cli::fail(&error.to_string());

@@ -65,7 +65,7 @@ pub fn activity_file(variables: &Variables) -> Option<PathBuf> {
     Some(variables.state_dir()?.join("activity.jsonl"))
 }
 
-/// Logs to stderr, from `level` up unless `HOSTWRIGHT_LOG` says otherwise: servers and agents give `INFO`, commands `WARN`.
+/// Logs to stderr, from `level` up unless `HOSTWRIGHT_LOG` says otherwise: servers give `INFO`, commands and `provision` `WARN`.
 ///
 /// Text for people on a terminal, JSON elsewhere or with `json`; `HOSTWRIGHT_LOG_FORMAT` (`text` or `json`) decides before both.
 ///

@@ -41,9 +41,6 @@ pub(super) fn confirm_key(state: &mut State, confirm: &mut Confirm, key: Key) ->
                 act::copy_text(state, command);
                 return true;
             }
-            if key.text() == Some('e') && open::edit(state, confirm) {
-                return false;
-            }
             let pressed = key.text().and_then(|c| confirm.buttons.iter().position(|b| b.key == c));
             return pressed.is_none_or(|at| press(state, confirm, at));
         }
@@ -68,6 +65,7 @@ fn press(state: &mut State, confirm: &Confirm, at: usize) -> bool {
     match intent {
         Intent::Quit => state.outbox.push(Effect::Quit),
         Intent::Switch(name) => state.outbox.push(Effect::Switch(name)),
+        Intent::Edit => open::edit(state, confirm),
         Intent::Changes(changes) => flight::changes(state, changes),
         Intent::Do(verb, subjects) => decided(state, verb, subjects, None),
     }

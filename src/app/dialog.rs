@@ -63,6 +63,8 @@ pub struct Subject {
 pub enum Intent {
     /// A deed on runs.
     Do(Verb, Vec<Subject>),
+    /// Change what is applied before it is approved.
+    Edit,
     /// Change what is listed.
     Changes(Vec<Change>),
     /// Leave this environment for the one of this name.

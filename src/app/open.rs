@@ -142,6 +142,9 @@ fn question(state: &State, verb: Verb, subjects: Vec<Subject>, left_out: usize) 
     if verb == Verb::Approve {
         let check = Intent::Do(Verb::Check, subjects.clone());
         buttons.insert(0, Button { label: "check first".to_owned(), key: 'c', intent: Some(check) });
+        if subjects.len() == 1 {
+            buttons.insert(1, Button { label: "change".to_owned(), key: 'e', intent: Some(Intent::Edit) });
+        }
     }
     let what = match subjects.as_slice() {
         [one] if verb == Verb::Stop => one.run.name.clone(),
@@ -231,24 +234,19 @@ fn describe_several(state: &State, verb: Verb, subjects: &[Subject], confirm: &m
     }
 }
 
-/// Other parameters than the usual ones for the one run that is asked about. Returns whether there is such a form.
-pub(super) fn edit(state: &mut State, confirm: &Confirm) -> bool {
-    let [subject] = confirm.subjects.as_slice() else { return false };
-    let approves = |b: &Button| matches!(b.intent, Some(Intent::Do(Verb::Approve, _)));
-    let Some(run) = state.store.run(&subject.run.uid).filter(|_| confirm.buttons.iter().any(approves)) else {
-        return false;
-    };
+/// Other parameters than the usual ones for the one run that is asked about.
+pub(super) fn edit(state: &mut State, confirm: &Confirm) {
+    let [subject] = confirm.subjects.as_slice() else { return };
+    let Some(run) = state.store.run(&subject.run.uid) else { return };
     let usual = Parameters {
         playbook: state.environment.playbook.clone(),
         branch: run.branch.clone().or_else(|| state.environment.branch.clone()),
         groups: run.groups.clone(),
         ..Parameters::default()
     };
-    let mut form = Form::approve(confirm.title.clone(), confirm.subjects.clone(), &usual);
-    form.warnings.clone_from(&confirm.warnings);
-    state.dialogs.push(Dialog::Form(Box::new(form)));
-    state.touch();
-    true
+    let mut changed = Form::approve(confirm.title.clone(), confirm.subjects.clone(), &usual);
+    changed.warnings.clone_from(&confirm.warnings);
+    form(state, changed);
 }
 
 /// A form.

@@ -109,12 +109,15 @@ fn a_then_y_approves_what_was_seen() {
 
 #[test]
 fn the_safe_answer_has_the_focus() {
-    for keys in ["a enter", "a n", "a esc", "a q", "a ctrl-c", "a tab tab tab enter"] {
+    for keys in ["a enter", "a n", "a esc", "a q", "a ctrl-c", "a tab tab tab tab enter"] {
         let mut console = site();
         assert_eq!(changing(&console.press(keys)), [""; 0], "{keys}");
     }
     assert_eq!(changing(&site().press("a left enter")), ["approving a.org"]);
     assert_eq!(changing(&site().press("a tab enter")), ["asking for a check of a.org"]);
+    let mut console = site();
+    assert_eq!(changing(&console.press("a tab tab enter")), [""; 0]);
+    assert!(matches!(console.state.dialogs.last(), Some(Dialog::Form(_))), "what is applied can be changed");
     assert_eq!(changing(&site().press("a shift-tab enter")), ["approving a.org"]);
     assert_eq!(changing(&site().press("a c")), ["asking for a check of a.org"]);
 }

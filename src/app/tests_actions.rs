@@ -34,7 +34,8 @@ fn stages(scope: Scope) -> Vec<Console> {
             .map(|down| {
                 let mut console = site();
                 console.press(screen);
-                let fresh = Fresh { items: items.clone(), note: "a note".to_owned(), warning: false };
+                let fresh =
+                    Fresh { items: items.clone(), note: "a note".to_owned(), warning: false, since: None };
                 console.send(Msg::Listed { topic, result: Ok(fresh) });
                 console.press(&"j ".repeat(down));
                 console

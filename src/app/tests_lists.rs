@@ -45,7 +45,7 @@ pub(crate) fn activity(id: &str, who: &str, action: &str, on: &str, minutes: i64
 }
 
 fn listed(topic: Topic, items: Vec<Item>) -> Msg {
-    Msg::Listed { topic, result: Ok(Fresh { items, note: "a note".to_owned(), warning: false }) }
+    Msg::Listed { topic, result: Ok(Fresh { items, note: "a note".to_owned(), warning: false, since: None }) }
 }
 
 fn targets() -> Console {

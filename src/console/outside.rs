@@ -1,6 +1,6 @@
 //! The back ends as the console holds them: connected after the first frame, each on its own, none waited for by the loop.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -25,6 +25,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(30);
 pub(crate) struct Outside {
     pub(crate) settings: Arc<Settings>,
     kube: Arc<watch::Sender<Option<Kube>>>,
+    broker: Arc<OnceLock<Broker>>,
     ara: Arc<OnceCell<Ara>>,
     /// ARA's health: whoever asks something of it learns it.
     ara_health: Arc<Mutex<Trouble>>,
@@ -36,6 +37,7 @@ impl Outside {
         Self {
             settings,
             kube: Arc::new(watch::Sender::new(None)),
+            broker: Arc::default(),
             ara: Arc::default(),
             ara_health: Arc::new(Mutex::new(Trouble::new(BackEnd::Ara, tell))),
         }
@@ -103,14 +105,26 @@ impl Outside {
         Hook::new(&self.settings).map_err(|error| error.problem())
     }
 
-    /// Keeps a connection to the broker and tells how it fares. The console asks nothing else of it.
+    /// The broker: one connection for all that is asked of it.
+    pub(crate) fn broker(&self) -> Result<&Broker, Problem> {
+        if let Some(broker) = self.broker.get() {
+            return Ok(broker);
+        }
+        let subject = BackEnd::Queue.word();
+        let made = ops::queue::broker(&self.settings.environment).map_err(|error| error.problem(subject))?;
+        Ok(self.broker.get_or_init(|| made))
+    }
+
+    /// Keeps a connection to the broker and tells how it fares.
     pub(crate) async fn watch_queue(self, tell: mpsc::Sender<Msg>) {
-        let Some(settings) = &self.settings.environment.amqp else { return };
+        if self.settings.environment.amqp.is_none() {
+            return;
+        }
         let say = async |health| tell.send(Msg::Health(BackEnd::Queue, health)).await.is_ok();
-        let broker = match Broker::new(settings) {
+        let broker = match self.broker() {
             Ok(broker) => broker,
-            Err(error) => {
-                say(Health::Down { since: Timestamp::now(), problem: error.problem() }).await;
+            Err(problem) => {
+                say(Health::Down { since: Timestamp::now(), problem }).await;
                 return;
             }
         };

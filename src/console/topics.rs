@@ -52,37 +52,40 @@ async fn fetch(outside: &Outside, topic: Topic) -> Result<Fresh, Problem> {
             let room = if percent == 0 { String::new() } else { format!(", {percent} % of a ConfigMap") };
             let note = format!("{}/{}{room}", settings.namespace, settings.name);
             let warning = nearly_full(listing.size);
-            Ok(Fresh { items: listing.targets.into_iter().map(Item::Target).collect(), note, warning })
+            Ok(Fresh {
+                items: listing.targets.into_iter().map(Item::Target).collect(),
+                note,
+                warning,
+                since: None,
+            })
         }
         Topic::Tokens => {
             let tokens = ops::tokens::list(&kube).await.map_err(|e| e.problem("tokens"))?;
             let clock = ops::tokens::clock_warning(&kube).await;
             let (note, warning) =
                 (clock.clone().unwrap_or_else(|| "kube-system".to_owned()), clock.is_some());
-            Ok(Fresh { items: tokens.into_iter().map(Item::Token).collect(), note, warning })
+            Ok(Fresh { items: tokens.into_iter().map(Item::Token).collect(), note, warning, since: None })
         }
         Topic::Queue => {
-            let broker = ops::queue::broker(environment).map_err(|e| e.problem("queue"))?;
-            let queues = ops::queue::list(&kube, &broker).await.map_err(|e| e.problem("queue"))?;
+            let queues = ops::queue::list(&kube, outside.broker()?).await.map_err(|e| e.problem("queue"))?;
             let (dead, more) = (queues.dead.letters.len(), queues.dead.more);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let many = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
             let note = format!("{}, {}{more}", many(queues.runs.len(), "queue"), many(dead, "dead letter"));
             let letters = queues.dead.letters.into_iter().map(Item::Letter);
             let items = letters.chain(queues.runs.into_iter().map(Item::Queue)).collect();
-            Ok(Fresh { items, note, warning: dead > 0 })
+            Ok(Fresh { items, note, warning: dead > 0, since: None })
         }
         Topic::Activity => {
             let found = ops::activity::list(&kube, environment, None).await;
             let found = found.map_err(|e| e.problem("activity"))?;
             let unseen: Vec<_> = found.unseen.iter().map(|problem| problem.subject.clone()).collect();
-            let since = found.since.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M");
-            let mut note = format!("since {since}: the cluster forgets after an hour");
+            let mut note = "the cluster forgets after an hour".to_owned();
             if !unseen.is_empty() {
                 note = format!("without {} (not readable); {note}", unseen.join(", "));
             }
             let items = found.activities.into_iter().map(Item::Activity).collect();
-            Ok(Fresh { items, note, warning: !unseen.is_empty() })
+            Ok(Fresh { items, note, warning: !unseen.is_empty(), since: Some(found.since) })
         }
     }
 }
@@ -123,14 +126,13 @@ pub(crate) async fn change(outside: &Outside, change: Change) -> Result<Answer, 
             Ok(Answer::Done(format!("revoked token {}", token.id)))
         }
         Change::Requeue(id, _) => {
-            let broker = ops::queue::broker(&outside.settings.environment).map_err(|e| e.problem(&id))?;
-            let run = Box::pin(ops::queue::requeue(&kube, &permit, &broker, &id, &by)).await;
+            let run = Box::pin(ops::queue::requeue(&kube, &permit, outside.broker()?, &id, &by)).await;
             let run = run.map_err(|e| e.problem(&id))?;
             Ok(Answer::Done(format!("{} has its message again", run.name)))
         }
         Change::DropLetter(id, _) => {
-            let broker = ops::queue::broker(&outside.settings.environment).map_err(|e| e.problem(&id))?;
-            let dropped = Box::pin(ops::queue::drop_letter(&kube, &permit, &broker, &id, &by)).await;
+            let dropped =
+                Box::pin(ops::queue::drop_letter(&kube, &permit, outside.broker()?, &id, &by)).await;
             dropped.map_err(|e| e.problem(&id))?;
             Ok(Answer::Done(format!("letter {id} is thrown away")))
         }

@@ -139,15 +139,24 @@ fn button_pieces(pen: &Pen<'_>, confirm: &Confirm) -> Vec<Vec<Piece>> {
     out
 }
 
-/// The answers in one row, or one below the other where they do not fit.
+/// The answers in one row, or in as few as they fit into.
 fn button_rows(buttons: &[Vec<Piece>], columns: usize) -> Vec<Vec<Vec<Piece>>> {
-    let wide = |b: &Vec<Piece>| b.iter().map(|p| width(&p.text)).sum::<usize>();
-    let total: usize = buttons.iter().map(|b| wide(b) + 2).sum();
-    if total.saturating_sub(2) <= columns {
-        vec![buttons.to_vec()]
-    } else {
-        buttons.iter().map(|b| vec![b.clone()]).collect()
+    let mut rows: Vec<Vec<Vec<Piece>>> = Vec::new();
+    let mut left = 0;
+    for button in buttons {
+        let wide: usize = button.iter().map(|p| width(&p.text)).sum();
+        match rows.last_mut() {
+            Some(row) if left >= wide + 2 => {
+                row.push(button.clone());
+                left -= wide + 2;
+            }
+            _ => {
+                rows.push(vec![button.clone()]);
+                left = columns.saturating_sub(wide);
+            }
+        }
     }
+    rows
 }
 
 fn draw_text(pen: &mut Pen<'_>, area: Rect, state: &State, text: &TextDialog) -> PaneSeen {

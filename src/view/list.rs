@@ -9,7 +9,7 @@ use super::table::{self, Column, Placed, RowView};
 use super::text::{cut_end, width};
 use super::words::{age, phase_role, until};
 use crate::app::screens::list::ListScreen;
-use crate::app::{Hit, Item, Seen, State, Topic};
+use crate::app::{Hit, Item, Seen, State, Topic, describe};
 use crate::config::Role;
 use crate::domain::activity::Ending;
 use crate::domain::queue::{QueueState, RunQueue};
@@ -172,7 +172,10 @@ fn summary(pen: &mut Pen<'_>, area: Rect, state: &State, list: &ListScreen, seen
     let said = table::filtered(pen, &list.table, list.stale_since(), state, seen);
     let total: usize = said.iter().map(|(text, _)| width(text) + 3).sum();
     let room = usize::from(area.width).saturating_sub(total + 4);
-    let note = cut_end(&super::text::harmless(note), room, pen.symbols().ellipsis());
+    let since =
+        list.since.map(|at| format!("since {}: ", describe::moment(at, state.now, &state.environment)));
+    let note = format!("{}{note}", since.unwrap_or_default());
+    let note = cut_end(&super::text::harmless(&note), room, pen.symbols().ellipsis());
     pen.put(area, 3, 0, &note, role);
     let mut x = area.width.saturating_sub(u16::try_from(total).unwrap_or(u16::MAX)) + 2;
     for (text, role) in said {

@@ -18,6 +18,8 @@ pub struct Fresh {
     pub note: String,
     /// The note is a warning.
     pub warning: bool,
+    /// What happened before is not among the rows.
+    pub since: Option<Timestamp>,
 }
 
 /// The screen.
@@ -31,6 +33,8 @@ pub struct ListScreen {
     touched: HashSet<Arc<str>>,
     /// What is to be known of all of them, and whether that is a warning.
     pub note: (String, bool),
+    /// What happened before is not among the rows.
+    pub since: Option<Timestamp>,
     /// When it was fetched last.
     pub fetched: Option<Timestamp>,
     /// Why what is shown is not the newest.
@@ -47,6 +51,7 @@ impl ListScreen {
             items: HashMap::new(),
             touched: HashSet::new(),
             note: Default::default(),
+            since: None,
             fetched: None,
             problem: None,
         }
@@ -55,7 +60,7 @@ impl ListScreen {
     /// Takes over what was fetched. What is not in it any more goes.
     pub fn put(&mut self, fresh: Fresh, now: Timestamp) {
         (self.fetched, self.problem) = (Some(now), None);
-        self.note = (fresh.note, fresh.warning);
+        (self.note, self.since) = ((fresh.note, fresh.warning), fresh.since);
         let mut items: HashMap<Arc<str>, Item> = HashMap::with_capacity(fresh.items.len());
         for item in fresh.items {
             let key = item.key();

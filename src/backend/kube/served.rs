@@ -89,6 +89,10 @@ struct Witness {
     seen: Mutex<Option<Vec<u8>>>,
 }
 
+fn only_looked_at<T>() -> Result<T, rustls::Error> {
+    Err(rustls::Error::General("it was only looked at".to_owned()))
+}
+
 impl ServerCertVerifier for Witness {
     fn verify_server_cert(
         &self,
@@ -99,7 +103,7 @@ impl ServerCertVerifier for Witness {
         _: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(certificate.as_ref().to_vec());
-        Err(rustls::Error::General("it was only looked at".to_owned()))
+        only_looked_at()
     }
 
     fn verify_tls12_signature(
@@ -108,7 +112,7 @@ impl ServerCertVerifier for Witness {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General("it was only looked at".to_owned()))
+        only_looked_at()
     }
 
     fn verify_tls13_signature(
@@ -117,7 +121,7 @@ impl ServerCertVerifier for Witness {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General("it was only looked at".to_owned()))
+        only_looked_at()
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

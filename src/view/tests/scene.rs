@@ -230,7 +230,7 @@ pub(crate) fn targets(width: u16, height: u16) -> Scene {
         names.iter().map(|name| lists::target(&format!("{name}:9103"), name)).collect();
     items.push(lists::unknown("{\"targets\": \"gw-2:9103\"}"));
     items.push(lists::target("[2001:db8::1]:9103", "gw-3.lan.example.org"));
-    let fresh = Fresh { items, note: "default/scrape-collectd".to_owned(), warning: false };
+    let fresh = Fresh { items, note: "default/scrape-collectd".to_owned(), warning: false, since: None };
     scene.press("3").send(Msg::Listed { topic: Topic::Targets, result: Ok(fresh) });
     scene.press("j space");
     scene
@@ -245,7 +245,7 @@ pub(crate) fn tokens(width: u16, height: u16) -> Scene {
         lists::token("mnopqr", None, &[]),
         lists::token("ODD", Some(5), &["its id is not 6 lower-case letters and digits"]),
     ];
-    let fresh = Fresh { items, note: "kube-system".to_owned(), warning: false };
+    let fresh = Fresh { items, note: "kube-system".to_owned(), warning: false, since: None };
     scene.press("5").send(Msg::Listed { topic: Topic::Tokens, result: Ok(fresh) });
     scene
 }
@@ -259,7 +259,7 @@ pub(crate) fn queues(width: u16, height: u16) -> Scene {
         lists::queue("web-8.lan.example.org", 0),
         lists::queue("node-40.lan.example.org", 1),
     ];
-    let fresh = Fresh { items, note: "2 queues, 2 dead letters".to_owned(), warning: true };
+    let fresh = Fresh { items, note: "2 queues, 2 dead letters".to_owned(), warning: true, since: None };
     scene.press("6").send(Msg::Listed { topic: Topic::Queue, result: Ok(fresh) });
     scene
 }
@@ -272,8 +272,8 @@ pub(crate) fn deeds(width: u16, height: u16) -> Scene {
         lists::activity("2", "server", "deliver", "run provision-web-8-lan-example-org-bcxt5rud2l-1", 3),
         lists::activity("3", "ben@example.org", "remove targets", "targets default/scrape-collectd", 50),
     ];
-    let note = "since 13:02: the cluster forgets after an hour".to_owned();
-    let fresh = Fresh { items, note, warning: false };
+    let note = "the cluster forgets after an hour".to_owned();
+    let fresh = Fresh { items, note, warning: false, since: Some(ago(3480)) };
     scene.press("8").send(Msg::Listed { topic: Topic::Activity, result: Ok(fresh) });
     scene
 }
