@@ -2,6 +2,7 @@
 //! console.
 
 pub mod activity;
+pub mod announce;
 pub mod bundle;
 pub mod cluster;
 pub mod config;
@@ -131,7 +132,7 @@ pub async fn run(noun: Noun, settings: &Settings, format: Format) -> ExitCode {
 
 /// Boots a machine of the playground.
 pub async fn boot(settings: &Settings, name: Option<&str>, format: Format) -> ExitCode {
-    finish(hosts::boot(settings, name, format.output).await)
+    finish(announce::boot(settings, name, format.output).await)
 }
 
 fn finish(done: Result<(), Failure>) -> ExitCode {
@@ -148,7 +149,7 @@ fn finish(done: Result<(), Failure>) -> ExitCode {
 
 async fn go(noun: Noun, settings: &Settings, format: Format) -> Result<(), Failure> {
     if let Noun::Hosts(hosts::Command::Announce(args)) = noun {
-        return hosts::announce(settings, format.output, args).await;
+        return announce::announce(settings, format.output, args).await;
     }
     let kube = Kube::connect(&settings.environment.kubernetes).await.map_err(OpError::from)?;
     let kube = kube.of_environment(&settings.environment.name);

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::ground::{Ground, write_kubeconfig};
+use crate::ground::{Ground, answering, write_kubeconfig};
 use crate::proxy::Proxy;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -130,13 +130,8 @@ impl Narrow {
         let events = "/apis/events.k8s.io/v1/namespaces/{namespace}/events";
         let router =
             Router::new().route(events, get(Self::list).post(Self::create)).with_state(narrow.clone());
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let dir = crate::support::temp();
-        let kubeconfig = dir.path().join("kubeconfig");
-        write_kubeconfig(&kubeconfig, &format!("http://{}", listener.local_addr().unwrap()));
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        let place = Kubernetes { kubeconfig: Some(kubeconfig), context: None, namespace: None };
-        (narrow, Kube::connect(&place).await.unwrap(), dir)
+        let (kube, dir) = answering(router).await;
+        (narrow, kube, dir)
     }
 
     fn forbidden() -> (StatusCode, Json<Value>) {

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hostwright::backend::kube::{JobTemplate, Kube, NewRun};
+use hostwright::backend::kube::{JobTemplate, Kube};
 use hostwright::config::{self, Paint, Role, Settings, Sources, Theme};
-use hostwright::domain::{Kind, Phase, RawAnnouncement, Run};
+use hostwright::domain::{Phase, RawAnnouncement, Run};
 use hostwright::play::api::{Api, Options};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -485,15 +485,7 @@ impl Near {
             ..RawAnnouncement::default()
         };
         let announcement = announcement.check().unwrap();
-        let new = NewRun {
-            kind: Kind::Provision,
-            number: 1,
-            announcement: &announcement,
-            seen: jiff::Timestamp::now(),
-            decided: None,
-            answers: None,
-            queue: false,
-        };
+        let new = crate::ground::first_run(&announcement);
         self.kube.create_run(&self.settings.permit().unwrap(), &template, &new).await.unwrap().run
     }
 

@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use hostwright::backend::kube::Kube;
-use hostwright::config::{Amqp, Permit, Settings};
+use hostwright::backend::kube::{Kube, NewRun};
+use hostwright::config::{Amqp, Kubernetes, Permit, Settings};
+use hostwright::domain::{Announcement, Kind};
 use hostwright::play::api::{Api, Options};
 use k8s_openapi::NamespaceResourceScope;
 use serde_json::{Value, json};
@@ -139,6 +140,30 @@ impl Ground {
         let path = self.dir.path().join("state/hostwright/activity.jsonl");
         let text = std::fs::read_to_string(path).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// A cluster that answers as these routes do, on loopback, and a client of it.
+pub(crate) async fn answering(routes: axum::Router) -> (Kube, TempDir) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let dir = support::temp();
+    let kubeconfig = dir.path().join("kubeconfig");
+    write_kubeconfig(&kubeconfig, &format!("http://{}", listener.local_addr().unwrap()));
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    let place = Kubernetes { kubeconfig: Some(kubeconfig), context: None, namespace: None };
+    (Kube::connect(&place).await.unwrap(), dir)
+}
+
+/// A host's first run, pending.
+pub(crate) fn first_run(announcement: &Announcement) -> NewRun<'_> {
+    NewRun {
+        kind: Kind::Provision,
+        number: 1,
+        announcement,
+        seen: jiff::Timestamp::now(),
+        decided: None,
+        answers: None,
+        queue: false,
     }
 }
 

@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use hostwright::backend::kube::NewRun;
-use hostwright::domain::{Kind, RawAnnouncement, Run};
+use hostwright::domain::{RawAnnouncement, Run};
 
 use crate::console::{Far, wait_for_console};
 use crate::gate::{Gate, Request};
@@ -40,16 +39,12 @@ fn sources(part: &str) -> String {
 pub(crate) async fn pending(ground: &Ground, host: &str) -> Run {
     let raw = RawAnnouncement { hostname: host.into(), ..RawAnnouncement::default() };
     let announcement = raw.check().unwrap();
-    let new = NewRun {
-        kind: Kind::Provision,
-        number: 1,
-        announcement: &announcement,
-        seen: jiff::Timestamp::now(),
-        decided: None,
-        answers: None,
-        queue: false,
-    };
-    ground.kube.create_run(&ground.permit(), &ground.template(), &new).await.unwrap().run
+    ground
+        .kube
+        .create_run(&ground.permit(), &ground.template(), &crate::ground::first_run(&announcement))
+        .await
+        .unwrap()
+        .run
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use hostwright::backend::kube::Kube;
-use hostwright::config::{Kubernetes, Signer};
+use hostwright::config::Signer;
 use hostwright::domain::BootstrapToken;
 use hostwright::ops::OpError;
 use hostwright::ops::tokens::{self, NewToken};
@@ -18,7 +18,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::ground::{Ground, write_kubeconfig};
+use crate::ground::{Ground, answering};
 
 const SECRET: &str = "0123456789abcdef";
 
@@ -231,13 +231,8 @@ impl Stub {
             .route("/api/v1/namespaces/kube-public/configmaps/cluster-info", get(Self::info))
             .route("/version", get(|| async { "{}" }))
             .with_state(stub.clone());
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let dir = crate::support::temp();
-        let kubeconfig = dir.path().join("kubeconfig");
-        write_kubeconfig(&kubeconfig, &format!("http://{}", listener.local_addr().unwrap()));
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        let place = Kubernetes { kubeconfig: Some(kubeconfig), context: None, namespace: None };
-        (stub, Kube::connect(&place).await.unwrap(), dir)
+        let (kube, dir) = answering(router).await;
+        (stub, kube, dir)
     }
 
     async fn create(State(stub): State<Self>, Json(secret): Json<Value>) -> (StatusCode, Json<Value>) {
