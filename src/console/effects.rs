@@ -141,7 +141,7 @@ impl Effects {
                 let console = &self.outside.settings.console;
                 self.words.extend(notify::sequence(&text, console.bell, console.notify, self.tmux));
             }
-            Effect::WriteLog(line) => tracing::info!(target: "hostwright::activity", "{line}"),
+            Effect::WriteLog(line) => tracing::info!("{line}"),
             Effect::Copy { id, text } => {
                 let size = format!("{} characters", text.chars().count());
                 self.copy(id, text.into_bytes(), &size);
