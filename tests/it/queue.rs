@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use hostwright::backend::amqp::{Broker, Taken};
+use hostwright::backend::amqp::{Broker, HeldLetters, Taken};
 use hostwright::config::{Amqp, Secret};
 use hostwright::domain::queue::DeadLetters;
 use hostwright::domain::{Announcement, Message, Parameters, RawAnnouncement, Run};
@@ -95,6 +95,34 @@ impl Stage {
         tokio::time::timeout(LONG, look).await.expect("the letters in time")
     }
 
+    /// All letters in hand. Those that somebody looked at are back a moment after the broker said so.
+    async fn held(&self, many: usize) -> HeldLetters {
+        let take = async {
+            loop {
+                let held = self.broker.hold_letters().await.unwrap();
+                if held.letters().letters.len() == many {
+                    return held;
+                }
+                held.release().await;
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(LONG, take).await.expect("the letters in time")
+    }
+
+    /// What the command lists, once so many letters are in it.
+    async fn listed(&self, many: usize) -> Value {
+        let look = async {
+            loop {
+                let listed = self.ground.run(&["queue", "list", "-o", "json"]).await.json();
+                if listed["letters"].as_array().unwrap().len() == many {
+                    return listed;
+                }
+            }
+        };
+        tokio::time::timeout(LONG, look).await.expect("the letters in time")
+    }
+
     async fn ids(&self, many: usize) -> Vec<String> {
         self.letters(many).await.letters.into_iter().map(|letter| letter.id).collect()
     }
@@ -128,8 +156,7 @@ async fn letters_are_looked_at_and_stay_in_their_order() {
     assert!(letter.reason.starts_with("for a test") && letter.at.is_some() && letter.readable);
     assert_eq!((first.letters[2].readable, first.letters[2].size), (false, 8));
 
-    let json = stage.ground.run(&["queue", "list", "-o", "json"]).await.json();
-    assert_eq!(json["letters"].as_array().unwrap().len(), 6);
+    let json = stage.listed(6).await;
     let rows: Vec<&Value> = json["runs"].as_array().unwrap().iter().collect();
     assert_eq!(rows.len(), 2);
     assert_eq!(rows[0]["state"], json!({"messages": 0, "consumers": 0}));
@@ -203,8 +230,8 @@ async fn a_letter_that_waits_already_is_not_doubled() {
     let stage = Stage::new().await;
     let run = stage.delivered("web.example.org").await;
     stage.buried(&run, "for a test").await;
-    let letter = stage.letters(1).await.letters.remove(0);
-    let held = stage.broker.hold_letters().await.unwrap();
+    let held = stage.held(1).await;
+    let letter = held.letters().letters[0].clone();
     assert_eq!(stage.broker.dead_letters().await.unwrap().letters, vec![], "held by somebody else");
     held.requeue(&stage.ground.permit(), &letter.id, &run.uid).await.unwrap();
     // Killed between putting it back and taking it off the dead letters: it is in both.
