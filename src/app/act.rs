@@ -15,7 +15,8 @@ use crate::config::Action;
 /// Does an action, or says why it cannot be done.
 pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
     state.touch();
-    if !action.in_scope(state.scope()) {
+    if let Some(reason) = permit::elsewhere(state, action) {
+        state.show(Level::Warning, format!("{action}: {reason}"));
         return;
     }
     if let Some(verb) = permit::verb(action) {

@@ -6,7 +6,7 @@ use super::effect::{Change, RunRef};
 use super::filter::{Filter, Scratch};
 use super::form::Form;
 use super::state::State;
-use crate::config::{ACTIONS, Action};
+use crate::config::{ACTIONS, Action, Scope};
 
 /// A deed that runs are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -212,30 +212,39 @@ impl PaletteRow {
             Self::Environment(name) => format!("Leave this environment for {name}"),
         }
     }
+
+    /// How far it is from where the operator is: of this screen, of every screen, of another screen.
+    fn distance(&self, scope: Scope) -> u8 {
+        match self {
+            Self::Environment(_) => 1,
+            Self::Action(action) if action.info().scopes.contains(&scope) => 0,
+            Self::Action(action) if action.in_scope(scope) => 1,
+            Self::Action(_) => 2,
+        }
+    }
 }
 
-/// The palette's rows: the actions and environments that match, those that count here first.
+/// The palette's rows: all actions and environments that match, those that count here first, those of other screens last.
 #[must_use]
 pub fn palette_rows(state: &State, palette: &Palette) -> Vec<PaletteRow> {
     let filter = Filter::parse(palette.input.text());
     let mut scratch = Scratch::default();
     let scope = state.scope();
     let typed = palette.input.text().trim().to_lowercase();
-    let here = |action: Action| action.in_scope(scope) && action != Action::Palette;
-    let actions = ACTIONS.iter().map(|row| row.action).filter(|a| here(*a)).map(PaletteRow::Action);
+    let actions = ACTIONS.iter().map(|row| row.action).filter(|a| *a != Action::Palette);
     let environments = state.environment.others.iter().cloned().map(PaletteRow::Environment);
     let mut rows: Vec<_> = actions
+        .map(PaletteRow::Action)
         .chain(environments)
         .filter(|row| {
             filter.matches_text(&row.name(), &mut scratch)
                 || row.description().to_lowercase().contains(&typed)
         })
         .collect();
-    // What belongs to this screen first; a name that starts with what was typed before all.
-    let everywhere = |row: &PaletteRow| match row {
-        PaletteRow::Action(action) => action.info().scopes.contains(&crate::config::Scope::Global),
-        PaletteRow::Environment(_) => true,
-    };
-    rows.sort_by_key(|row| (!row.name().starts_with(&typed), everywhere(row)));
+    // The very name before all, then one that starts with what was typed.
+    rows.sort_by_key(|row| {
+        let name = row.name();
+        (name != typed, !name.starts_with(&typed), row.distance(scope))
+    });
     rows
 }

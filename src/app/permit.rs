@@ -3,7 +3,7 @@
 use super::act_list;
 use super::dialog::Verb;
 use super::state::State;
-use crate::config::Action;
+use crate::config::{Action, Scope};
 use crate::domain::{Kind, Phase, Run};
 
 /// The deed that an action is, if it is one on runs.
@@ -81,9 +81,27 @@ pub fn read_only(state: &State, action: Action) -> Option<String> {
     })
 }
 
+/// Where an action is done, when that is not where the operator is.
+#[must_use]
+pub fn elsewhere(state: &State, action: Action) -> Option<String> {
+    if action.in_scope(state.scope()) {
+        return None;
+    }
+    let places: Vec<&str> = action.info().scopes.iter().map(|scope| scope.title()).collect();
+    Some(match places.as_slice() {
+        [inside] if action.info().scopes.contains(&Scope::Run) => {
+            format!("{}: open a host or a run first", inside.to_lowercase())
+        }
+        places => format!("not here, but in {}", places.join(", ")),
+    })
+}
+
 /// Why an action cannot be done on the screen as it is now; nothing when it can.
 #[must_use]
 pub fn unavailable(state: &State, action: Action) -> Option<String> {
+    if let Some(elsewhere) = elsewhere(state, action) {
+        return Some(elsewhere);
+    }
     if let Some(read_only) = read_only(state, action) {
         return Some(read_only);
     }

@@ -11,7 +11,7 @@ pub(crate) mod lists;
 
 use jiff::SignedDuration;
 
-use super::dialog::Dialog;
+use super::dialog::{Dialog, Palette, PaletteRow, palette_rows};
 use super::sample::{ago, environment, now, result, result_details, run, uid};
 use super::screens::run::{Pane, Shown};
 use super::*;
@@ -310,6 +310,27 @@ fn another_environment_is_one_word_in_the_palette_away() {
     assert_eq!(console.press(": e n v space s t enter"), [], "asks while something is in flight");
     assert_eq!(console.press("enter"), [], "the safe answer has the focus");
     assert_eq!(console.press(": s t a g i n g enter y"), [Effect::Switch("staging".to_owned())]);
+}
+
+#[test]
+fn the_palette_has_every_action_and_says_where_those_of_other_screens_are_done() {
+    let mut console = site();
+    let found = |console: &Console, typed: &str| {
+        let mut palette = Palette::default();
+        palette.input.insert(typed);
+        palette_rows(&console.state, &palette).iter().map(PaletteRow::name).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&console, "").len(), ACTIONS.len() - 1, "all but the palette itself");
+    for (word, action) in
+        [("why", "why"), ("fail", "why"), ("error", "why"), ("result", "open"), ("log", "log")]
+    {
+        assert!(found(&console, word).contains(&action.to_owned()), "{word}: {:?}", found(&console, word));
+    }
+    assert_eq!(console.press(": s a v e - l o g enter"), []);
+    assert_eq!(console.notice(), "save-log: inside a run: open a host or a run first");
+    console.press("3");
+    assert_eq!(console.press(": a p p r o v e enter"), []);
+    assert_eq!(console.notice(), "approve: not here, but in Hosts, Runs, Inside a run");
 }
 
 #[test]

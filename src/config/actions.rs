@@ -167,7 +167,7 @@ actions! {
     Bottom "bottom" "bottom" "Go to the last row or line; a log follows its end again" [Global] ["G" "end"] None false;
     Left "left" "left" "Scroll left; close the group of tasks" [Global] ["h" "left"] None false;
     Right "right" "right" "Scroll right; open the group of tasks" [Global] ["right"] None false;
-    Open "open" "open" "Open what is under the cursor" [Global] ["enter"] None false;
+    Open "open" "open" "Open what is under the cursor: a run's tasks, results and log, a result's errors" [Global] ["enter"] None false;
     Back "back" "back" "Close what is open, clear the marks, go back" [Global] ["esc"] None false;
     NextPane "next-pane" "next pane" "Move the focus to the next pane" [Global] ["tab"] None false;
     PreviousPane "previous-pane" "previous pane" "Move the focus to the previous pane" [Global] ["shift-tab"] None false;
@@ -182,7 +182,7 @@ actions! {
     Copy "copy" "copy" "Copy what is under the cursor, exactly as it is" [Global] ["y"] None false;
     CopyCommand "copy-command" "as command" "Copy what is under the cursor, or is asked, as a command" [Global] ["C"] None false;
     Utc "utc" "utc" "Show times in UTC, or in the local time zone again" [Global] ["U"] None false;
-    Why "why" "why?" "Tell why: the whole of the last problem, or why this row stands where it stands" [Global] ["w"] None false;
+    Why "why" "why?" "Tell why: why a run failed or waits, or the whole of the last error" [Global] ["w"] None false;
     Messages "messages" "messages" "Show what happened in this console, newest first" [Global] ["m"] None false;
     Help "help" "help" "Show the keys that count here" [Global] ["?" "f1"] None false;
     Palette "palette" "all actions" "Find any action by its name" [Global] [":"] None false;
