@@ -40,4 +40,5 @@ mod stage;
 mod start;
 mod support;
 mod targets;
+mod terminal;
 mod tokens;

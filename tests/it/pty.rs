@@ -121,7 +121,9 @@ impl Pty {
     pub(crate) fn read(&self) {
         let mut reader = self.master.as_ref().unwrap().try_clone_reader().unwrap();
         let shared = Arc::clone(&self.shared);
-        shared.state.lock().unwrap().reading = true;
+        let mut state = shared.state.lock().unwrap();
+        (state.reading, state.deaf) = (true, false);
+        drop(state);
         std::thread::spawn(move || {
             let mut buffer = [0; 16384];
             loop {
@@ -315,11 +317,16 @@ impl Pty {
         self.state().exit.is_none()
     }
 
-    /// Closes the line: the program loses its terminal. `stir` makes it write something, so that our reader wakes and goes.
-    pub(crate) fn hang_up(&mut self, stir: impl FnOnce(&mut Self)) {
+    /// Reads no more until [`Pty::read`]. `stir` makes the program write something, so that our reader wakes and goes.
+    pub(crate) fn ignore(&mut self, stir: impl FnOnce(&mut Self)) {
         self.state().deaf = true;
         stir(self);
         self.wait("the reader's end", |state| (!state.reading).then_some(()));
+    }
+
+    /// Closes the line: the program loses its terminal. `stir` makes it write something, so that our reader wakes and goes.
+    pub(crate) fn hang_up(&mut self, stir: impl FnOnce(&mut Self)) {
+        self.ignore(stir);
         self.keyboard = None;
         self.slave = None;
         self.master = None;
