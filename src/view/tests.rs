@@ -2,6 +2,7 @@
 
 mod inside;
 mod scene;
+mod sizes;
 
 use scene::{Scene, deeds, down, failed_run, many, queues, site, targets, tokens};
 
