@@ -67,6 +67,8 @@ struct Inner {
     server: String,
     /// Verb and resource.
     denied: Mutex<Vec<(&'static str, &'static str)>>,
+    /// Verb and the end of a path: forbidden for this object alone.
+    spared: Mutex<Vec<(&'static str, String)>>,
     /// The only token that is good; none: all are.
     token: Mutex<Option<String>>,
     seen: Mutex<Vec<Request>>,
@@ -118,6 +120,17 @@ impl Gate {
         self.inner.denied.lock().unwrap().push((verb, resource));
     }
 
+    /// Forbids a verb on the object of this name.
+    pub(crate) fn deny_one(&self, verb: &'static str, name: &str) {
+        self.inner.spared.lock().unwrap().push((verb, format!("/{name}")));
+    }
+
+    /// Forbids nothing any more.
+    pub(crate) fn allow(&self) {
+        self.inner.denied.lock().unwrap().clear();
+        self.inner.spared.lock().unwrap().clear();
+    }
+
     /// From now on no other token is good.
     pub(crate) fn only(&self, token: &str) {
         *self.inner.token.lock().unwrap() = Some(token.to_owned());
@@ -149,6 +162,8 @@ async fn forward(
     let given = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let denied =
         inner.denied.lock().unwrap().iter().any(|(v, r)| *v == request.verb && *r == request.resource);
+    let one = |(verb, end): &(&str, String)| *verb == request.verb && uri.path().ends_with(end);
+    let denied = denied || inner.spared.lock().unwrap().iter().any(one);
     let answer = if token.is_some_and(|token| given != format!("Bearer {token}")) {
         refusal(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     } else if denied {

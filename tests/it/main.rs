@@ -14,6 +14,7 @@ mod activity;
 mod amqp;
 mod api;
 mod ara;
+mod bulk;
 mod bundle;
 mod cluster;
 mod config;
