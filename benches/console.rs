@@ -43,6 +43,7 @@ fn run(n: usize, phase: Phase) -> Run {
         stop: None,
         retry: None,
         check: None,
+        forget: None,
         playbooks: Vec::new(),
         last_attempt: None,
         answers: None,

@@ -1,8 +1,9 @@
 //! What is done on the rows of a topic.
 
+use super::change::Change;
 use super::dialog::{Button, Confirm, Dialog, Intent, TextKind, Typed};
 use super::edit::LineEdit;
-use super::effect::{Change, Effect, EffectId, Fetch};
+use super::effect::{Effect, EffectId, Fetch};
 use super::filter::Record;
 use super::form::Form;
 use super::items::Item;

@@ -1,7 +1,7 @@
 //! What is under the cursor, as a command: for a script, a note, or a colleague.
 
+use super::change::Change;
 use super::dialog::{Confirm, Dialog, Intent, Subject, Verb};
-use super::effect::Change;
 use super::items::{Item, Topic};
 use super::screens::Screen;
 use super::seen::Seen;
@@ -45,6 +45,7 @@ fn of_deed(verb: Verb, subjects: &[Subject]) -> Vec<String> {
         (Verb::Check, _) => words("hosts check", hosts()),
         (Verb::Reject, _) => words("hosts reject", hosts()),
         (Verb::Retry, _) => words("hosts retry", hosts()),
+        (Verb::Forget, _) => words("hosts forget", hosts()),
         (Verb::Stop, _) => words("runs stop", subjects.iter().map(|subject| subject.run.name.clone())),
     }
 }

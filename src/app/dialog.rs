@@ -1,8 +1,9 @@
 //! What stands before the screen and has keys of its own: questions, texts, the palette.
 
+use super::change::Change;
 use super::document::Document;
 use super::edit::LineEdit;
-use super::effect::{Change, RunRef};
+use super::effect::RunRef;
 use super::filter::{Filter, Scratch};
 use super::form::Form;
 use super::state::State;
@@ -21,6 +22,8 @@ pub enum Verb {
     Retry,
     /// Stop.
     Stop,
+    /// Forget the host.
+    Forget,
 }
 
 impl Verb {
@@ -33,6 +36,7 @@ impl Verb {
             Self::Reject => Action::Reject,
             Self::Retry => Action::Retry,
             Self::Stop => Action::Stop,
+            Self::Forget => Action::Forget,
         }
     }
 
@@ -45,6 +49,7 @@ impl Verb {
             Self::Reject => "Reject",
             Self::Retry => "Retry",
             Self::Stop => "Stop",
+            Self::Forget => "Forget",
         }
     }
 }

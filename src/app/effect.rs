@@ -1,8 +1,8 @@
 //! The complete list of what the console can do to the world. Effects carry what, never how.
 
+use super::change::Change;
 use super::items::Topic;
-use crate::domain::target::{LabelChange, NewTarget};
-use crate::domain::{HostName, Parameters, Token};
+use crate::domain::{HostName, Parameters};
 
 /// Tells one effect from another, and late answers from awaited ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,66 +17,6 @@ pub struct RunRef {
     pub name: String,
     /// The host, for messages.
     pub host: HostName,
-}
-
-/// A change of something that is listed.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Change {
-    /// Add a target.
-    AddTarget(NewTarget),
-    /// Remove the targets of these addresses, in one write.
-    RemoveTargets(Vec<String>),
-    /// Mint a token.
-    MintToken {
-        /// How long it is good, in seconds.
-        lifetime: u64,
-        /// The groups that it gives.
-        groups: Vec<String>,
-        /// What it is for.
-        description: String,
-    },
-    /// Revoke this token.
-    RevokeToken(Token),
-    /// Put the dead letter of this id back on its run's queue; with the key of its row.
-    Requeue(String, String),
-    /// Throw the dead letter of this id away; with the key of its row.
-    DropLetter(String, String),
-    /// Change the labels of the targets of these addresses, in one write.
-    LabelTargets(Vec<String>, LabelChange),
-}
-
-impl Change {
-    /// What it changes, as the start of a sentence in the making.
-    #[must_use]
-    pub fn doing(&self) -> String {
-        let several = |addresses: &[String]| match addresses {
-            [one] => one.clone(),
-            several => format!("{} targets", several.len()),
-        };
-        match self {
-            Self::AddTarget(new) => format!("adding {}", new.address),
-            Self::RemoveTargets(addresses) => format!("removing {}", several(addresses)),
-            Self::LabelTargets(addresses, _) => format!("labelling {}", several(addresses)),
-            Self::MintToken { .. } => "minting a token".to_owned(),
-            Self::RevokeToken(token) => format!("revoking token {}", token.id),
-            Self::Requeue(id, _) => format!("putting letter {id} back"),
-            Self::DropLetter(id, _) => format!("throwing letter {id} away"),
-        }
-    }
-
-    /// The rows that it is about: topic and keys.
-    #[must_use]
-    pub fn rows(&self) -> (Topic, Vec<&str>) {
-        match self {
-            Self::AddTarget(new) => (Topic::Targets, vec![&new.address]),
-            Self::MintToken { .. } => (Topic::Tokens, Vec::new()),
-            Self::RevokeToken(token) => (Topic::Tokens, vec![&token.name]),
-            Self::Requeue(_, key) | Self::DropLetter(_, key) => (Topic::Queue, vec![key]),
-            Self::RemoveTargets(addresses) | Self::LabelTargets(addresses, _) => {
-                (Topic::Targets, addresses.iter().map(String::as_str).collect())
-            }
-        }
-    }
 }
 
 /// Something to be fetched and shown.
@@ -146,6 +86,13 @@ pub enum Effect {
         /// The id of the answer.
         id: EffectId,
         /// Which run.
+        run: RunRef,
+    },
+    /// Have all runs of this run's host deleted.
+    Forget {
+        /// The id of the answer.
+        id: EffectId,
+        /// The host's newest run.
         run: RunRef,
     },
     /// Change something that is listed.
@@ -251,6 +198,7 @@ impl Effect {
             | Self::Reject { id, .. }
             | Self::Retry { id, .. }
             | Self::Stop { id, .. }
+            | Self::Forget { id, .. }
             | Self::Change { id, .. }
             | Self::Shell { id, .. }
             | Self::Fetch { id, .. }
@@ -283,6 +231,7 @@ impl Effect {
             | Self::Reject { .. }
             | Self::Retry { .. }
             | Self::Stop { .. }
+            | Self::Forget { .. }
             | Self::Change { .. }
             | Self::Shell { .. }
             | Self::BootMachine { .. } => true,
@@ -321,6 +270,7 @@ impl Effect {
             Self::Reject { run, .. } => format!("rejecting {}", run.host),
             Self::Retry { run, .. } => format!("asking for another run of {}", run.host),
             Self::Stop { run, .. } => format!("stopping {}", run.name),
+            Self::Forget { run, .. } => format!("forgetting {}", run.host),
             Self::Change { change, .. } => change.doing(),
             Self::Shell { run, .. } => format!("opening a shell on {}", run.host),
             Self::Fetch { what, .. } => what.doing(),
@@ -351,6 +301,7 @@ impl Effect {
             | Self::Reject { run, .. }
             | Self::Retry { run, .. }
             | Self::Stop { run, .. }
+            | Self::Forget { run, .. }
             | Self::Shell { run, .. }
             | Self::OpenRun { run, .. }
             | Self::SaveLog { run, .. }
@@ -381,6 +332,7 @@ impl Effect {
             | Self::Reject { id, .. }
             | Self::Retry { id, .. }
             | Self::Stop { id, .. }
+            | Self::Forget { id, .. }
             | Self::Change { id, .. }
             | Self::Shell { id, .. }
             | Self::Fetch { id, .. }

@@ -1,7 +1,8 @@
 //! Effects on their way: each has an id, the same is not started twice, answers that nobody awaits are dropped.
 
+use super::change::Change;
 use super::dialog::{Subject, Verb};
-use super::effect::{Change, Effect, EffectId};
+use super::effect::{Effect, EffectId};
 use super::msg::Answer;
 use super::notice::{Bulk, BulkRow, Entry, InFlight, Level};
 use super::screens::Screen;
@@ -84,6 +85,7 @@ pub(super) fn perform(
             Verb::Reject => Effect::Reject { id, run, digest },
             Verb::Retry => Effect::Retry { id, run },
             Verb::Stop => Effect::Stop { id, run },
+            Verb::Forget => Effect::Forget { id, run },
         };
         state.set_verdict(&uid, None);
         let id = start(state, effect);

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::change::Change;
 use super::dialog::Subject;
 use super::edit::LineEdit;
-use super::effect::Change;
 use super::state::State;
 use super::time;
 use crate::domain::target::{self, LabelChange, NewTarget};

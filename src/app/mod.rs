@@ -10,6 +10,7 @@ mod act_log;
 mod act_run;
 mod act_search;
 mod answers;
+mod change;
 mod command;
 pub mod describe;
 pub mod dialog;
@@ -42,7 +43,8 @@ mod texts;
 pub mod time;
 mod update;
 
-pub use effect::{Change, Effect, EffectId, Fetch, RunRef};
+pub use change::Change;
+pub use effect::{Effect, EffectId, Fetch, RunRef};
 pub use environment::EnvironmentInfo;
 pub use items::{Item, Topic};
 pub use msg::{Answer, LogEvent, LogLine, Msg, RunsMsg};

@@ -16,6 +16,10 @@ use crate::domain::{Parameters, Phase, Run};
 /// So many hosts are named in a question about several.
 const NAMED: usize = 8;
 
+/// What it means to forget a host.
+const FORGOTTEN: &str =
+    "All its runs are deleted, with their logs. A host that calls again is new, and pending.";
+
 /// How an effect names a run.
 pub(super) fn run_ref(run: &Run) -> RunRef {
     RunRef { uid: run.uid.clone(), name: run.name.clone(), host: run.host.clone() }
@@ -205,6 +209,9 @@ fn describe_one(state: &State, verb: Verb, subject: &Subject, confirm: &mut Conf
                 run.host, run.phase
             ));
         }
+        Verb::Forget => {
+            confirm.notes.push(FORGOTTEN.to_owned());
+        }
         Verb::Check => {}
     }
 }
@@ -221,6 +228,9 @@ fn describe_several(state: &State, verb: Verb, subjects: &[Subject], confirm: &m
     }
     if subjects.len() > NAMED {
         confirm.fields.push((String::new(), format!("and {} more", subjects.len() - NAMED)));
+    }
+    if verb == Verb::Forget {
+        confirm.notes.push(FORGOTTEN.to_owned());
     }
     if verb == Verb::Approve {
         let (name, playbook) = (&state.environment.name, &state.environment.playbook);

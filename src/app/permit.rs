@@ -15,6 +15,7 @@ pub fn verb(action: Action) -> Option<Verb> {
         Action::Reject => Some(Verb::Reject),
         Action::Retry => Some(Verb::Retry),
         Action::Stop => Some(Verb::Stop),
+        Action::Forget => Some(Verb::Forget),
         _ => None,
     }
 }
@@ -45,6 +46,9 @@ pub fn row_refusal(state: &State, verb: Verb, run: &Run) -> Option<String> {
         return Some(format!("{} is being deleted", run.name));
     }
     let waits = |mark: &Option<crate::domain::Mark>| mark.as_ref().is_some_and(|m| m.answered.is_none());
+    if waits(&run.forget) {
+        return Some(format!("{host} is being forgotten"));
+    }
     match verb {
         Verb::Approve | Verb::Reject if phase != Phase::Pending => {
             let by = run.decision.as_ref().map(|d| format!(" ({} by {})", d.verdict.as_str(), d.by));
@@ -63,6 +67,12 @@ pub fn row_refusal(state: &State, verb: Verb, run: &Run) -> Option<String> {
         Verb::Retry if !run.is_over() => {
             Some(format!("{host} is {phase}: it can be run again when that is over"))
         }
+        Verb::Forget if phase == Phase::Pending => Some(format!("{host} is pending: reject it first")),
+        Verb::Forget if !run.is_over() => {
+            Some(format!("{host} is {phase}: stop it first, or wait for its end"))
+        }
+        Verb::Forget if waits(&run.retry) => Some(format!("another run of {host} was asked for")),
+        Verb::Forget if waits(&run.check) => Some(format!("a check of {host} was asked for")),
         Verb::Stop if !matches!(phase, Phase::Queued | Phase::Running) => {
             Some(format!("{host} is {phase}: only what is queued or running can be stopped"))
         }

@@ -49,6 +49,7 @@ pub(crate) fn run(host: &str, phase: Phase) -> Run {
         stop: None,
         retry: None,
         check: None,
+        forget: None,
         playbooks: Vec::new(),
         last_attempt: None,
         answers: None,

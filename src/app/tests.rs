@@ -165,6 +165,46 @@ fn a_guarded_environment_wants_its_name_typed_before_a_stop() {
 }
 
 #[test]
+fn a_host_is_forgotten_when_its_runs_are_over_and_the_name_is_typed() {
+    for (keys, reason) in [("D", "a.org is pending: reject it first"), ("j j D", "stop it first")] {
+        let mut console = site();
+        assert_eq!(changing(&console.press(keys)), [""; 0], "{keys}");
+        assert!(console.notice().contains(reason), "{keys}: {}", console.notice());
+    }
+    let forgets = |effects: &[Effect], host: &str| matches!(effects, [Effect::Forget { run, .. }] if run.host.as_str() == host);
+    let mut console = site();
+    console.press("/");
+    console.send(Msg::Paste("d.org".to_owned()));
+    console.press("enter D");
+    assert!(forgets(&console.press("y"), "d.org"));
+    for (keys, done) in [("y enter", false), ("s t a g i n tab enter", false), ("s t a g i n g enter", true)]
+    {
+        let mut console = site();
+        console.state.environment.guarded = true;
+        console.press("/");
+        console.send(Msg::Paste("d.org".to_owned()));
+        console.press("enter D");
+        assert!(!console.state.dialogs.is_empty());
+        let effects = console.press(keys);
+        assert_eq!(forgets(&effects, "d.org"), done, "{keys}: {effects:?}");
+        assert_eq!(changing(&effects).is_empty(), !done, "{keys}: {effects:?}");
+    }
+}
+
+/// Marked hosts at once: those that cannot be are left out, and each of the others has a result of its own.
+#[test]
+fn marked_hosts_are_forgotten_with_a_result_each() {
+    let mut console = site();
+    console.press("*");
+    console.press("D");
+    let effects = console.press("y");
+    assert!(effects.iter().all(|effect| matches!(effect, Effect::Forget { .. })), "{effects:?}");
+    assert!(effects.len() > 1, "{effects:?}");
+    let bulk = console.state.bulk.as_ref().unwrap();
+    assert_eq!((bulk.title, bulk.rows.len()), ("Forget", effects.len()));
+}
+
+#[test]
 fn what_changed_while_it_was_looked_at_is_not_approved() {
     let mut console = site();
     console.press("a");

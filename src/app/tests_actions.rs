@@ -155,6 +155,7 @@ fn kind(effect: &Effect) -> Option<&'static str> {
         Effect::Reject { .. } => "Reject",
         Effect::Retry { .. } => "Retry",
         Effect::Stop { .. } => "Stop",
+        Effect::Forget { .. } => "Forget",
         Effect::Shell { .. } => "Shell",
         Effect::BootMachine { .. } => "BootMachine",
         Effect::Change { change, .. } => match change {

@@ -123,7 +123,7 @@ pub(super) fn why(state: &mut State, subject: Option<&str>) {
             doc.push(LineKind::Problem, reason);
             copy.push_str(&format!("\n{reason}"));
         }
-        for action in [Verb::Approve, Verb::Retry, Verb::Stop] {
+        for action in [Verb::Approve, Verb::Retry, Verb::Stop, Verb::Forget] {
             if let Some(reason) = permit::refusal(state, action, run) {
                 doc.field(format!("no {}", action.action().info().label), reason);
             }

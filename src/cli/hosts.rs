@@ -1,4 +1,4 @@
-//! `hosts list|show|approve|reject|retry|check`; the others have files of their own.
+//! `hosts list|show|approve|reject|retry|check|forget`; the others have files of their own.
 
 use std::collections::BTreeMap;
 
@@ -47,6 +47,12 @@ pub enum Command {
         /// Follow the new runs to their end; exit 0 only when all are ready
         #[arg(long)]
         wait: bool,
+    },
+    /// Forget hosts whose runs are over: all their runs are deleted, and a host that calls again is new
+    Forget {
+        /// The hosts
+        #[arg(required = true)]
+        hosts: Vec<HostName>,
     },
     /// Open a shell on a host, trusting the keys that it announced
     Shell {
@@ -123,6 +129,11 @@ pub(super) async fn run(context: &Context<'_>, command: Command) -> Result<(), F
                     .map(|d| d.run)
             };
             each(context, hosts, reject).await
+        }
+        Command::Forget { hosts } => {
+            let (permit, by) = (context.permit()?, context.operator().await?);
+            each(context, hosts, async |host| ops::forget::forget(&context.kube, &permit, host, &by).await)
+                .await
         }
         Command::Shell { host } => super::shell::open(context, &host).await,
         Command::Retry { hosts, wait } => mark(context, hosts, Wish::Retry, wait).await,

@@ -31,6 +31,7 @@ pub(super) async fn carry_out(outside: Outside, effect: Effect, tell: mpsc::Send
         // What a finished run was made of does not change any more.
         Effect::Retry { run, .. } => mark(&outside, run, String::new(), Wish::Retry).await,
         Effect::Stop { run, .. } => stop(&outside, &run).await,
+        Effect::Forget { run, .. } => forget(&outside, &run).await,
         Effect::OpenRun { run, .. } => open(&outside, &run).await,
         Effect::FetchResult { result, .. } => fetch(&outside, result).await,
         Effect::Fetch { what, .. } => Box::pin(topics::read(&outside, what)).await,
@@ -107,6 +108,17 @@ async fn stop(outside: &Outside, run: &RunRef) -> Done {
         .await
         .map(|_| Answer::Done(format!("stopped {}", run.name)))
         .map_err(|error| error.problem(&run.name))
+}
+
+async fn forget(outside: &Outside, run: &RunRef) -> Done {
+    let host = run.host.to_string();
+    let permit = outside.permit(&host)?;
+    let kube = outside.kube().await?;
+    let by = outside.operator(&kube, &host).await?;
+    ops::forget::forget(&kube, &permit, &run.host, &by)
+        .await
+        .map(|_| Answer::Done(format!("asked to forget {host}")))
+        .map_err(|error| error.problem(&host))
 }
 
 async fn boot(outside: &Outside) -> Done {

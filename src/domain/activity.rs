@@ -12,6 +12,7 @@ pub enum Deed {
     Stop,
     Retry,
     Check,
+    Forget,
     Deliver,
     Prune,
     AddTargets,
@@ -25,12 +26,13 @@ pub enum Deed {
 
 impl Deed {
     /// Each with the reason of its Event and the word on screen.
-    const ALL: [(Self, &'static str, &'static str); 14] = [
+    const ALL: [(Self, &'static str, &'static str); 15] = [
         (Self::Approve, "Approved", "approve"),
         (Self::Reject, "Rejected", "reject"),
         (Self::Stop, "Stopped", "stop"),
         (Self::Retry, "RetryRequested", "retry"),
         (Self::Check, "CheckRequested", "check"),
+        (Self::Forget, "ForgetRequested", "forget"),
         (Self::Deliver, "Delivered", "deliver"),
         (Self::Prune, "Pruned", "prune"),
         (Self::AddTargets, "TargetsAdded", "add targets"),

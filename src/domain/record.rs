@@ -57,6 +57,8 @@ pub const PLAYBOOKS: &str = "hostwright.dev/ara-playbooks";
 pub const RETRY: &str = "hostwright.dev/retry";
 /// Annotation: a [`Mark`] that asks for a check.
 pub const CHECK: &str = "hostwright.dev/check";
+/// Annotation: a [`Mark`] that asks to delete all runs of the host that are over.
+pub const FORGET: &str = "hostwright.dev/forget";
 /// Annotation: the mark that the run was made from, so that a mark is answered once; see [`answer_id`].
 pub const ANSWERS: &str = "hostwright.dev/answers";
 /// Finalizer: the run's queue is still to be deleted.
@@ -162,6 +164,7 @@ impl JobRecord<'_> {
             stop: self.json::<Stop>(STOP)?,
             retry: self.json::<Mark>(RETRY)?,
             check: self.json::<Mark>(CHECK)?,
+            forget: self.json::<Mark>(FORGET)?,
             playbooks: self.playbooks(),
             last_attempt: self.last_attempt(),
             answers: self.text(ANSWERS).map(str::to_owned),

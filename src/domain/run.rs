@@ -206,6 +206,8 @@ pub struct Run {
     pub retry: Option<Mark>,
     /// An operator wants it checked first.
     pub check: Option<Mark>,
+    /// An operator wants its host forgotten: all runs that are over deleted.
+    pub forget: Option<Mark>,
     /// The ids of its playbooks in ARA.
     pub playbooks: Vec<u64>,
     /// How its newest attempt ended that another may mend. It ends nothing: only [`Run::outcome`] does.

@@ -66,7 +66,7 @@ pub enum OpError {
         at: Timestamp,
     },
     /// Another run of the host has to end first.
-    #[error("cannot {deed} {host}: its run {run} is {phase}: wait for its end")]
+    #[error("cannot {deed} {host}: its run {run} is {phase}: {first}")]
     Busy {
         /// The deed.
         deed: &'static str,
@@ -76,6 +76,8 @@ pub enum OpError {
         run: String,
         /// Where it stands.
         phase: Phase,
+        /// What has to happen first.
+        first: &'static str,
     },
     /// Others kept changing the same object.
     #[error("cannot {0}: others keep changing it: try again")]

@@ -94,6 +94,9 @@ pub async fn mark(
         if let Some(Mark { by, at, answered: None, .. }) = wish.mark(run) {
             return Err(OpError::Asked { deed: wish.word(), run: name.clone(), by: by.clone(), at: *at });
         }
+        if let Some(Mark { by, at, answered: None, .. }) = &run.forget {
+            return Err(OpError::Asked { deed: "forget", run: name.clone(), by: by.clone(), at: *at });
+        }
         if !wish.possible(run) {
             return Err(OpError::Phase { deed: wish.word(), run: name.clone(), phase: run.phase });
         }
@@ -105,7 +108,7 @@ pub async fn mark(
             && let Some(check) = kube.runs(Some(&run.host)).await?.into_iter().find(goes_on)
         {
             let (host, run, phase) = (check.host, check.name, check.phase);
-            return Err(OpError::Busy { deed: wish.word(), host, run, phase });
+            return Err(OpError::Busy { deed: wish.word(), host, run, phase, first: "wait for its end" });
         }
         let mark =
             Mark { by: by.to_owned(), at: Timestamp::now(), digest: seen.digest.clone(), answered: None };

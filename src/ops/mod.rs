@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod decide;
 pub mod deliver;
 mod error;
+pub mod forget;
 pub mod logs;
 pub mod machine;
 pub mod marks;

@@ -2,7 +2,26 @@
 
 use std::collections::BTreeMap;
 
+use super::OpError;
+use crate::backend::kube::{About, Kube, KubeErrorKind};
+use crate::config::Permit;
+use crate::domain::activity::Deed;
 use crate::domain::{HostName, Kind, Run};
+
+/// Deletes a run and tells why; one that is gone already is no error. What the server does: operators may not.
+///
+/// # Errors
+/// When the API server does not answer or refuses.
+pub async fn delete(kube: &Kube, permit: &Permit, run: &Run, note: &str) -> Result<(), OpError> {
+    match kube.delete_run(permit, run).await {
+        Ok(()) => {
+            Box::pin(kube.report(permit, &About::from(run), Deed::Prune, note, "server")).await;
+            Ok(())
+        }
+        Err(error) if error.kind == KubeErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
 
 /// The runs that may be deleted when each host keeps `keep` of each kind (at least one). A run that goes on, or whose mark
 /// waits, is never among them.
@@ -15,19 +34,20 @@ pub fn surplus<'a>(runs: impl IntoIterator<Item = &'a Run>, keep: usize) -> Vec<
     let mut surplus = Vec::new();
     for runs in by_host.values_mut() {
         runs.sort_by_key(|r| std::cmp::Reverse(r.number));
-        let waiting = |r: &Run| [&r.retry, &r.check].into_iter().flatten().any(crate::domain::Mark::waits);
+        let waiting =
+            |r: &Run| [&r.retry, &r.check, &r.forget].into_iter().flatten().any(crate::domain::Mark::waits);
         surplus.extend(runs.iter().skip(keep.max(1)).filter(|r| r.is_over() && !r.deleting && !waiting(r)));
     }
     surplus
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::domain::{Mark, Phase};
     use jiff::Timestamp;
 
-    fn run(host: &str, kind: Kind, number: u32, phase: Phase) -> Run {
+    pub(in crate::ops) fn run(host: &str, kind: Kind, number: u32, phase: Phase) -> Run {
         Run {
             uid: format!("{host} {} {number}", kind.as_str()),
             name: format!("{}-{host}-{number}", kind.as_str()),
@@ -54,6 +74,7 @@ mod tests {
             stop: None,
             retry: None,
             check: None,
+            forget: None,
             playbooks: vec![],
             answers: None,
             queue: false,

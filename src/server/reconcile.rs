@@ -19,8 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use super::notes::Notes;
-use crate::backend::kube::{About, Holder, KubeErrorKind, RunsEvent};
-use crate::domain::activity::Deed;
+use crate::backend::kube::{Holder, RunsEvent};
 use crate::domain::{Health, Mark, Phase, Run};
 use crate::ops::{self, OpError};
 
@@ -309,6 +308,7 @@ fn needs_work(context: &Context, run: &Run) -> bool {
     by_rule(context, run)
         || run.undelivered()
         || [&run.retry, &run.check].into_iter().flatten().any(Mark::waits)
+        || ops::forget::asked(run)
         || (run.queue && run.is_over())
 }
 
@@ -340,6 +340,9 @@ async fn serve_one(context: &Context, run: &Run, notes: &Notes) -> Result<(), Op
         }
     }
     ops::marks::answer(kube, permit, environment, template, run).await?;
+    if ops::forget::asked(run) {
+        Box::pin(ops::forget::carry_out(kube, permit, run)).await?;
+    }
     if let Some(problem) = broker_problem(context) {
         // It tries by itself to come back, and then everything is looked at again.
         notes.write(context, run, &problem).await;
@@ -375,15 +378,9 @@ async fn prune(context: &Context, runs: &Runs) {
         ops::prune::surplus(runs.values(), context.settings.keep_runs).into_iter().cloned().collect()
     };
     for run in surplus {
-        match context.kube.delete_run(&context.permit, &run).await {
-            Ok(()) => {
-                let note = format!("pruned: {} has newer runs", run.host);
-                let about = About::from(&run);
-                let told = context.kube.report(&context.permit, &about, Deed::Prune, &note, "server");
-                Box::pin(told).await;
-            }
-            Err(error) if error.kind == KubeErrorKind::NotFound => {}
-            Err(error) => tracing::warn!(%error, "not pruned"),
+        let note = format!("pruned: {} has newer runs", run.host);
+        if let Err(error) = ops::prune::delete(&context.kube, &context.permit, &run, &note).await {
+            tracing::warn!(%error, "not pruned");
         }
     }
 }

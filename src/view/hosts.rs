@@ -104,6 +104,9 @@ pub(crate) fn last(pen: &Pen<'_>, run: &Run, state: &State, seen: &mut Seen) -> 
     let waits = |mark: &Option<crate::domain::Mark>| {
         mark.as_ref().filter(|m| m.answered.is_none()).map(|m| m.by.clone())
     };
+    if let Some(by) = waits(&run.forget) {
+        return (format!("{by} wants it forgotten"), Role::Queued);
+    }
     if let Some(by) = waits(&run.retry) {
         return (format!("retry asked for by {by}"), Role::Queued);
     }

@@ -1127,6 +1127,44 @@ async fn marks_become_one_job_each_also_with_two_servers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_is_forgotten_is_gone_and_new_when_it_calls_again() {
+    let cluster = Cluster::new().await;
+    let server = Server::leading(&cluster).await;
+    for name in [HOST, "other.example.org"] {
+        server.post(&host(name)).await.run(202);
+    }
+    // While the host is pending, and while its run goes on, the command says what to do first.
+    let refused = |said: &std::process::Output, what: &str| {
+        let err = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert_eq!(said.status.code(), Some(4), "{err}");
+        assert!(err.contains(what), "{err}");
+    };
+    refused(&cluster.command(&["hosts", "forget", HOST]), "reject it first");
+    cluster.reject(HOST).await;
+    server.post(&host(HOST)).await.run(202);
+    let run = cluster.approve(HOST).await.run;
+    refused(&cluster.command(&["hosts", "forget", HOST]), "stop it first");
+    decide::stop(&cluster.kube, &cluster.permit(), &run.name, &run.uid, "ann").await.unwrap();
+    let old: Vec<String> =
+        cluster.runs().await.into_iter().filter(|run| run.host.as_str() == HOST).map(|run| run.uid).collect();
+    assert_eq!(old.len(), 2);
+
+    let said = cluster.command(&["hosts", "forget", HOST]);
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let runs = cluster.until("the deletion", |runs| runs.iter().all(|run| run.host.as_str() != HOST)).await;
+    assert_eq!(runs.len(), 1, "the other host stays: {runs:#?}");
+    let done = ops::activity::list(&cluster.kube, &cluster.settings.environment, None).await.unwrap();
+    let count = |word: &str| done.activities.iter().filter(|a| a.action == word).count();
+    assert_eq!((count("forget"), count("prune")), (1, 2), "{done:#?}");
+
+    server.post(&host(HOST)).await.run(202);
+    let new = cluster.of(HOST).await.run;
+    assert_eq!((new.number, new.phase), (1, Phase::Pending));
+    assert!(!old.contains(&new.uid));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_mark_that_many_answer_at_once_is_one_job() {
     let cluster = Cluster::new().await;
     let server = Server::start(&cluster).await;
