@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::Context;
 use super::access::{caller, contains, has_token};
-use super::reconcile::Overview;
+use super::follow::Overview;
 use super::room::{Place, Room};
 use crate::domain::{ANNOUNCEMENT_LIMIT, Announcement, Health, RawAnnouncement, Run};
 use crate::ops::{self, OpError};

@@ -3,6 +3,7 @@
 //! `run(listener, context, shutdown)` ends when it is told to, after what is under way is done.
 
 mod access;
+mod follow;
 mod hook;
 mod listen;
 mod notes;
@@ -136,8 +137,8 @@ impl Context {
 /// Serves until `shutdown`, then ends what is under way (bounded by the request time limit) and gives up the Lease.
 pub async fn run(listener: TcpListener, context: Context, shutdown: CancellationToken) {
     let context = Arc::new(context);
-    let (overview, seen) = tokio::sync::watch::channel(reconcile::Overview::default());
-    let runs = reconcile::Runs::default();
+    let (overview, seen) = tokio::sync::watch::channel(follow::Overview::default());
+    let runs = follow::Runs::default();
     let room = room::Room::new(Arc::clone(&runs), context.settings.pending_limit);
     let reconcile = tokio::spawn(reconcile::run(Arc::clone(&context), runs, overview, shutdown.clone()));
     let routes = hook::routes(Arc::clone(&context), seen, room);

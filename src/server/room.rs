@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::reconcile::{Runs, lock};
+use super::follow::{Runs, lock};
 use crate::domain::{HostName, Phase, Run};
 
 /// A run that the watch has not told of after this time was deleted in between.

@@ -31,6 +31,7 @@ use crate::stage::{self, CA, HOST};
 use crate::support;
 
 const PATIENCE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB9dG4kjRhQTtWTVzd2t27+t0DEHBPW7iOD23TUiYLio";
 
 /// A cluster that can be stopped and started again, with settings that point at it.
@@ -969,6 +970,21 @@ async fn without_the_cluster_machines_are_told_to_come_again() {
     cluster.start_again().await;
     server.until_ready(200, |said| said["cluster"] == "up").await;
     server.post(&host(HOST)).await.run(202);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_comes_back_unchanged_is_seen_to_be_up() {
+    let mut cluster = Cluster::new().await;
+    // Another one leads, so that nothing is written: the watch goes on where it was, and says nothing.
+    let (permit, now) = (cluster.permit(), Timestamp::now());
+    cluster.kube.hold_lease(&permit, "hostwright-server", "another", HOUR, now).await.unwrap();
+    let server = Server::start_unseen(&cluster.settings).await;
+    server.until_ready(200, |said| said["cluster"] == "up").await;
+    cluster.stop().await;
+    server.until_ready(503, |said| said["cluster"] == "down").await;
+    cluster.start_again().await;
+    let said = server.until_ready(200, |said| said["cluster"] == "up").await;
+    assert_eq!(said["delivers"], false);
 }
 
 #[tokio::test(flavor = "multi_thread")]
