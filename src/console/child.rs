@@ -48,6 +48,10 @@ pub(crate) async fn run<M>(
             _ = children.recv() => {
                 if let Some(pid) = pid.filter(|pid| job::was_stopped(*pid)) {
                     job::halt(signals, &foreground).await.map_err(Ended::Console)?;
+                    while job::was_stopped(pid) {
+                        // Stopped again before we were awake: to start it now would undo that.
+                        job::halt(signals, &foreground).await.map_err(Ended::Console)?;
+                    }
                     // Who stopped alone is not started by the shell that starts the job; for the others it is one signal more.
                     kill_process(pid, Kill::CONT).map_err(|error| Ended::Failed(error.into()))?;
                 }

@@ -55,6 +55,15 @@ struct State {
     exit: Option<ExitStatus>,
 }
 
+impl State {
+    /// The screen, unless it is being drawn: half a frame has one screen's rows and another's footer.
+    fn frame(&self) -> Option<&vt100::Screen> {
+        let last = |mark: &[u8]| self.bytes.windows(mark.len()).rposition(|bytes| bytes == mark);
+        let drawing = last(b"\x1b[?2026h") > last(b"\x1b[?2026l") && self.exit.is_none() && self.reading;
+        (!drawing).then(|| self.parser.screen())
+    }
+}
+
 fn cells(n: u16) -> NonZeroU16 {
     NonZeroU16::new(n).unwrap_or(NonZeroU16::MIN)
 }
@@ -168,13 +177,13 @@ impl Pty {
 
     /// Waits until the text is on the screen.
     pub(crate) fn wait_for(&mut self, wanted: &str) -> &mut Self {
-        self.wait(&format!("{wanted:?}"), |state| text(state.parser.screen()).contains(wanted).then_some(()));
+        self.wait(&format!("{wanted:?}"), |state| text(state.frame()?).contains(wanted).then_some(()));
         self
     }
 
     /// Waits until the text is not on the screen.
     pub(crate) fn wait_gone(&mut self, unwanted: &str) -> &mut Self {
-        let gone = |state: &State| (!text(state.parser.screen()).contains(unwanted)).then_some(());
+        let gone = |state: &State| (!text(state.frame()?).contains(unwanted)).then_some(());
         self.wait(&format!("{unwanted:?} to go"), gone);
         self
     }
@@ -185,7 +194,7 @@ impl Pty {
         what: &str,
         mut condition: impl FnMut(&vt100::Screen) -> bool,
     ) -> &mut Self {
-        self.wait(what, |state| condition(state.parser.screen()).then_some(()));
+        self.wait(what, |state| condition(state.frame()?).then_some(()));
         self
     }
 
@@ -232,7 +241,21 @@ impl Pty {
 
     /// The screen as text, lines without their trailing spaces.
     pub(crate) fn screen(&self) -> String {
-        text(self.state().parser.screen())
+        self.shown(text)
+    }
+
+    /// The screen once it is drawn, or as it is when that does not come: a program may be stopped in the middle.
+    fn shown(&self, look: impl Fn(&vt100::Screen) -> String) -> String {
+        let deadline = Instant::now() + Duration::from_secs(2);
+        let mut state = self.state();
+        loop {
+            let late = Instant::now() >= deadline;
+            match state.frame() {
+                Some(screen) => return look(screen),
+                None if late => return look(state.parser.screen()),
+                None => state = self.shared.changed.wait_timeout(state, Duration::from_millis(100)).unwrap().0,
+            }
+        }
     }
 
     /// Everything that the program wrote so far.
@@ -339,7 +362,7 @@ impl Pty {
 
     /// The screen as a picture.
     pub(crate) fn snapshot_svg(&self) -> String {
-        svg(self.state().parser.screen())
+        self.shown(svg)
     }
 }
 

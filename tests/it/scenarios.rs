@@ -55,7 +55,7 @@ fn look_around(far: &Far, denied: &[(&str, &str)]) {
     }
     pty.keys("5");
     if may("list", "secrets") {
-        pty.wait_gone("cannot").wait_for("bootstrappers");
+        pty.wait_for("bootstrappers").wait_gone("configmaps");
     } else {
         wait_words(&mut pty, "cannot list resource \"secrets\" in the namespace \"kube-system\"");
     }
