@@ -115,11 +115,15 @@ fn polling(error: &KubeError, delay: Duration) -> Msg {
     Msg::Note { level: Level::Warning, text: problem.text, advice }
 }
 
-/// Whether the API server answers, be it with a refusal.
+/// Whether the API server answers, be it with a refusal. Where it does not know us any more the credentials are taken anew.
 async fn answers(kube: &Kube) -> Result<(), Problem> {
     let subject = BackEnd::Cluster.word();
     match tokio::time::timeout(ANSWER, kube.ping()).await {
         Ok(Err(error)) if error.kind == KubeErrorKind::Unreachable => Err(error.problem(subject)),
+        Ok(Err(error)) if error.kind == KubeErrorKind::NotAuthenticated => {
+            let told = kube.renew().await.err().unwrap_or(error);
+            Err(told.problem(subject))
+        }
         Ok(_) => Ok(()),
         Err(_) => {
             let text = format!("the API server did not answer within {} s", ANSWER.as_secs());

@@ -45,4 +45,6 @@ pub struct LogLine {
     pub at: Option<Timestamp>,
     /// The line without its end, exactly as the program wrote it.
     pub text: Vec<u8>,
+    /// Whether its end was read: what is read may end within a line.
+    pub whole: bool,
 }

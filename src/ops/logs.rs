@@ -60,32 +60,48 @@ struct Reader {
 /// Nobody listens any more.
 struct Gone;
 
-/// How far a pod's log has been read. The API's `sinceTime` counts in seconds, so what was read of the last one comes again.
+/// How far a pod's log has been read. The API's `sinceTime` counts in whole seconds, so what was read of the last one comes again.
 #[derive(Default)]
 struct Mark {
-    at: Option<Timestamp>,
-    lines_at: usize,
+    /// The second of the newest line: from there on it is read again.
+    since: Option<Timestamp>,
+    newest: Option<Timestamp>,
+    /// How many lines of that second and later were read.
+    lines: usize,
+}
+
+/// One reading of a log, from a mark on.
+struct Again {
+    since: Option<Timestamp>,
+    /// So many lines were read before.
+    known: usize,
 }
 
 impl Mark {
-    /// Whether the line is new; `again` counts lines of the last instant in this reading.
-    fn is_new(&mut self, line: &LogLine, again: &mut usize) -> bool {
-        match (line.at, self.at) {
-            (Some(at), Some(last)) if at < last => false,
-            (Some(at), Some(last)) if at == last => {
-                *again += 1;
-                if *again <= self.lines_at {
-                    return false;
-                }
-                self.lines_at = *again;
-                true
-            }
-            (Some(at), _) => {
-                (self.at, self.lines_at, *again) = (Some(at), 1, 1);
-                true
-            }
-            (None, _) => true,
+    fn again(&self) -> Again {
+        Again { since: self.since, known: self.lines }
+    }
+
+    /// Whether the line is new. A pod's two streams are not quite in the order of their times: what tells is how many lines were
+    /// read, not their times alone.
+    fn is_new(&mut self, line: &LogLine, again: &mut Again) -> bool {
+        let Some(at) = line.at else { return true };
+        if again.since.is_some_and(|since| at < since) {
+            return false;
         }
+        // Lines that were read are gone from the node when a newer one comes too soon.
+        if again.known > 0 && self.newest.is_none_or(|newest| at <= newest) {
+            again.known -= 1;
+            return false;
+        }
+        again.known = 0;
+        self.newest = self.newest.max(Some(at));
+        let second = Timestamp::from_second(at.as_second()).ok();
+        if second > self.since {
+            (self.since, self.lines) = (second, 0);
+        }
+        self.lines += usize::from(second >= self.since);
+        true
     }
 }
 
@@ -137,18 +153,21 @@ impl Reader {
         })
     }
 
-    /// Reads one pod's log to its end.
+    /// Reads one pod's log to its end. What ends within a line is only the pod's last line when the pod has ended: else it comes again.
     async fn pod(&self, pod: &Pod) -> Result<(), Gone> {
         let mut mark = Mark::default();
         let mut delay = LOOK_EVERY;
         loop {
-            let ended = match self.kube.log(&pod.name, mark.at, self.follow).await {
+            let ended = match self.kube.log(&pod.name, mark.since, self.follow).await {
                 Ok(lines) => self.lines(lines, &mut mark).await?,
                 Err(error) => Err(error),
             };
             match ended {
-                Ok(()) if !self.follow || self.finished(&pod.name).await => return Ok(()),
-                Ok(()) => self.sleep(LOOK_EVERY).await?,
+                Ok(rest) if !self.follow || self.finished(&pod.name).await => {
+                    let rest: Vec<_> = rest.into_iter().collect();
+                    return if rest.is_empty() { Ok(()) } else { self.say(LogEvent::Lines(rest)).await };
+                }
+                Ok(_) => self.sleep(LOOK_EVERY).await?,
                 Err(error) if error.kind == KubeErrorKind::NotFound => return Ok(()),
                 Err(error) if !self.follow => return self.say(LogEvent::Failed(error, Duration::ZERO)).await,
                 Err(error) => self.fail(error, &mut delay).await?,
@@ -156,23 +175,26 @@ impl Reader {
         }
     }
 
+    /// Passes new lines on until there are no more. Returns the last one if it has no end.
     async fn lines(
         &self,
         lines: impl Stream<Item = Result<LogLine, KubeError>>,
         mark: &mut Mark,
-    ) -> Result<Result<(), KubeError>, Gone> {
-        let mut again = 0;
+    ) -> Result<Result<Option<LogLine>, KubeError>, Gone> {
+        let mut again = mark.again();
+        let mut rest = None;
         let mut lines = std::pin::pin!(lines.ready_chunks(MOST_IN_A_BATCH));
         loop {
             let chunk = tokio::select! {
                 chunk = lines.next() => chunk,
                 () = self.tell.closed() => return Err(Gone),
             };
-            let Some(chunk) = chunk else { return Ok(Ok(())) };
+            let Some(chunk) = chunk else { return Ok(Ok(rest)) };
             let mut batch = Vec::new();
             let mut failed = None;
             for line in chunk {
                 match line {
+                    Ok(line) if !line.whole => rest = Some(line),
                     Ok(line) if mark.is_new(&line, &mut again) => batch.push(line),
                     Ok(_) => {}
                     Err(error) => failed = Some(error),
@@ -245,25 +267,60 @@ mod tests {
     use super::*;
 
     fn line(at: &str, text: &str) -> LogLine {
-        LogLine { at: Some(at.parse().unwrap()), text: text.as_bytes().to_vec() }
+        LogLine { at: Some(at.parse().unwrap()), text: text.as_bytes().to_vec(), whole: true }
+    }
+
+    /// What an API server sends of these lines: those that are not older than the second, in the file's order.
+    fn sent(all: &[LogLine], since: Option<Timestamp>) -> impl Iterator<Item = &LogLine> {
+        assert!(since.is_none_or(|since| since.subsec_nanosecond() == 0), "rounded up it would skip lines");
+        all.iter().filter(move |line| since.is_none_or(|since| line.at.unwrap() >= since))
     }
 
     #[test]
     fn a_second_reading_repeats_nothing_and_loses_nothing() {
         let all = [
             line("2026-01-01T00:00:01.1Z", "a"),
-            line("2026-01-01T00:00:01.2Z", "b"),
-            line("2026-01-01T00:00:01.2Z", "c"),
-            line("2026-01-01T00:00:01.2Z", "d"),
-            line("2026-01-01T00:00:02Z", "e"),
+            line("2026-01-01T00:00:01.9Z", "b"),
+            line("2026-01-01T00:00:01.9Z", "c"),
+            line("2026-01-01T00:00:01.9Z", "d"),
+            // The other stream's: a little older than what stands before it.
+            line("2026-01-01T00:00:01.8Z", "e"),
+            line("2026-01-01T00:00:02.1Z", "f"),
+            line("2026-01-01T00:00:01.95Z", "g"),
+            line("2026-01-01T00:00:02.05Z", "h"),
+            line("2026-01-01T00:00:03Z", "i"),
         ];
-        for broken_at in 0..=all.len() {
-            let mut mark = Mark::default();
-            let mut again = 0;
-            let mut seen: Vec<_> = all[..broken_at].iter().filter(|l| mark.is_new(l, &mut again)).collect();
-            again = 0;
-            seen.extend(all.iter().filter(|l| mark.is_new(l, &mut again)));
-            assert_eq!(seen, all.iter().collect::<Vec<_>>(), "broken at {broken_at}");
+        for first in 0..=all.len() {
+            for second in first..=all.len() {
+                let mut mark = Mark::default();
+                let mut seen = Vec::new();
+                for there in [&all[..first], &all[..second], &all[..]] {
+                    let mut again = mark.again();
+                    let lines: Vec<_> = sent(there, mark.since).collect();
+                    seen.extend(lines.into_iter().filter(|line| mark.is_new(line, &mut again)));
+                }
+                // Of what is older than the second that is asked for nothing is sent again: the API has no other way to ask.
+                let late = |line: &&LogLine| *line != &all[6] || seen.contains(line);
+                assert_eq!(
+                    seen,
+                    all.iter().filter(late).collect::<Vec<_>>(),
+                    "broken at {first} and {second}"
+                );
+            }
         }
+    }
+
+    #[test]
+    fn what_the_node_threw_away_meanwhile_does_not_hide_what_is_new() {
+        let all = [
+            line("2026-01-01T00:00:01.1Z", "a"),
+            line("2026-01-01T00:00:01.2Z", "b"),
+            line("2026-01-01T00:00:01.3Z", "c"),
+        ];
+        let mut mark = Mark::default();
+        let mut again = mark.again();
+        assert!(all[..2].iter().all(|line| mark.is_new(line, &mut again)));
+        let mut again = mark.again();
+        assert!(mark.is_new(&all[2], &mut again), "the first two are gone");
     }
 }

@@ -1,6 +1,7 @@
 //! A gate in front of an API server: it records every request, and answers as a real API server does where something is forbidden or
 //! the credentials are not good.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -21,6 +22,17 @@ pub(crate) struct Request {
     pub(crate) resource: String,
     pub(crate) namespace: String,
     pub(crate) status: u16,
+    /// It was told that its version is too old.
+    pub(crate) expired: bool,
+}
+
+/// The two shapes in which an API server says that a watch's version is too old.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    /// Status 410.
+    Refused,
+    /// Status 200, and an event that says so.
+    Event,
 }
 
 impl Request {
@@ -53,6 +65,7 @@ impl Request {
             resource,
             namespace: namespace.to_owned(),
             status: 0,
+            expired: false,
         }
     }
 
@@ -71,6 +84,8 @@ struct Inner {
     spared: Mutex<Vec<(&'static str, String)>>,
     /// The only token that is good; none: all are.
     token: Mutex<Option<String>>,
+    /// What the next watches of jobs are told.
+    expiries: Mutex<VecDeque<Expiry>>,
     seen: Mutex<Vec<Request>>,
 }
 
@@ -115,6 +130,15 @@ impl Gate {
         format!("http://127.0.0.1:{}", self.port)
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The next watch of jobs is told that its version is too old.
+    pub(crate) fn expire(&self, shape: Expiry) {
+        self.inner.expiries.lock().unwrap().push_back(shape);
+    }
+
     /// Forbids a verb on a resource from now on.
     pub(crate) fn deny(&self, verb: &'static str, resource: &'static str) {
         self.inner.denied.lock().unwrap().push((verb, resource));
@@ -150,6 +174,21 @@ fn refusal(code: StatusCode, reason: &str, message: &str) -> Response {
     (code, axum::Json(status)).into_response()
 }
 
+fn too_old(shape: Expiry) -> Response {
+    let message = "too old resource version: 1 (2)";
+    match shape {
+        Expiry::Refused => refusal(StatusCode::GONE, "Expired", message),
+        Expiry::Event => {
+            let status = json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "reason": "Expired", "code": 410, "message": message,
+            });
+            let event = format!("{}\n", json!({"type": "ERROR", "object": status}));
+            ([("content-type", "application/json")], event).into_response()
+        }
+    }
+}
+
 async fn forward(
     State((inner, http)): State<(Arc<Inner>, reqwest::Client)>,
     method: Method,
@@ -164,7 +203,12 @@ async fn forward(
         inner.denied.lock().unwrap().iter().any(|(v, r)| *v == request.verb && *r == request.resource);
     let one = |(verb, end): &(&str, String)| *verb == request.verb && uri.path().ends_with(end);
     let denied = denied || inner.spared.lock().unwrap().iter().any(one);
-    let answer = if token.is_some_and(|token| given != format!("Bearer {token}")) {
+    let watches_jobs = request.verb == "watch" && request.resource == "jobs";
+    let expiry = if watches_jobs { inner.expiries.lock().unwrap().pop_front() } else { None };
+    request.expired = expiry.is_some();
+    let answer = if let Some(shape) = expiry {
+        too_old(shape)
+    } else if token.is_some_and(|token| given != format!("Bearer {token}")) {
         refusal(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     } else if denied {
         let Request { verb, resource, namespace, .. } = &request;

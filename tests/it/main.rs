@@ -19,16 +19,17 @@ mod bundle;
 mod cluster;
 mod config;
 mod console;
+mod credentials;
 mod gate;
 mod ground;
 mod journey;
 mod leash;
+mod logs;
 mod manual;
 mod operators;
 mod policy;
 mod provision;
 mod proxy;
-
 mod pty;
 mod queue;
 mod repair;

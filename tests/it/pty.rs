@@ -268,6 +268,26 @@ impl Pty {
         self.state().bytes.len()
     }
 
+    /// The screen after each frame that was written from there on; the size must not have changed meanwhile.
+    pub(crate) fn frames(&self, from: usize) -> Vec<String> {
+        const END: &[u8] = b"\x1b[?2026l";
+        let state = self.state();
+        let (rows, cols) = state.parser.screen().size();
+        let mut parser = vt100::Parser::new(rows, cols, 0);
+        let mut frames = Vec::new();
+        let mut begin = 0;
+        for end in 0..=state.bytes.len() {
+            if state.bytes[..end].ends_with(END) {
+                parser.process(&state.bytes[begin..end]);
+                begin = end;
+                if end > from {
+                    frames.push(text(parser.screen()));
+                }
+            }
+        }
+        frames
+    }
+
     /// Makes the window another size; the program gets SIGWINCH.
     pub(crate) fn resize(&mut self, size: (u16, u16)) -> &mut Self {
         self.state().parser.screen_mut().set_size(cells(size.1), cells(size.0));

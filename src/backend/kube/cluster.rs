@@ -69,7 +69,7 @@ impl Kube {
     /// # Errors
     /// When the API server does not answer, or is older than 1.28 and cannot say.
     pub async fn whoami(&self) -> Result<String, KubeError> {
-        let api: ::kube::Api<SelfSubjectReview> = ::kube::Api::all(self.client.clone());
+        let api: ::kube::Api<SelfSubjectReview> = ::kube::Api::all(self.client());
         let review =
             limited("ask who we are", api.create(&PostParams::default(), &SelfSubjectReview::default()))
                 .await?;
@@ -82,7 +82,7 @@ impl Kube {
     /// # Errors
     /// When the API server does not answer or refuses.
     pub async fn newest_warning(&self, run_uid: &str) -> Result<Option<String>, KubeError> {
-        let api: ::kube::Api<CoreEvent> = ::kube::Api::namespaced(self.client.clone(), &self.namespace);
+        let api: ::kube::Api<CoreEvent> = ::kube::Api::namespaced(self.client(), &self.namespace);
         let fields = format!("involvedObject.uid={run_uid},type=Warning");
         let list = limited("read the run's Events", api.list(&ListParams::default().fields(&fields))).await?;
         let at = |event: &CoreEvent| {

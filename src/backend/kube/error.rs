@@ -45,11 +45,13 @@ impl KubeError {
 
     pub(super) fn from_kube(doing: impl Into<String>, error: ::kube::Error) -> Self {
         use ::kube::Error as E;
+        if let Some(text) = super::credentials::told(&error) {
+            return Self::new(KubeErrorKind::NotAuthenticated, doing, text);
+        }
         let (kind, text) = match error {
             E::Api(status) => {
                 (kind_of(status.code, &status.reason), status_text(&status.message, &status.reason))
             }
-            E::Auth(error) => (KubeErrorKind::NotAuthenticated, innermost(&error)),
             E::HyperError(error) => (KubeErrorKind::Unreachable, innermost(&error)),
             E::Service(error) => (KubeErrorKind::Unreachable, innermost(error.as_ref())),
             E::ReadEvents(error) => (KubeErrorKind::Unreachable, innermost(&error)),

@@ -222,7 +222,7 @@ impl Kube {
     }
 
     fn events(&self, namespace: &str) -> Api<Event> {
-        Api::namespaced(self.client.clone(), namespace)
+        Api::namespaced(self.client(), namespace)
     }
 }
 

@@ -33,7 +33,7 @@ impl Kube {
         lifetime: Duration,
         now: Timestamp,
     ) -> Result<Holder, KubeError> {
-        let api: Api<Lease> = Api::namespaced(self.client.clone(), &self.namespace);
+        let api: Api<Lease> = Api::namespaced(self.client(), &self.namespace);
         let doing = format!("hold Lease {name}");
         let Some(mut lease) = limited(doing.clone(), api.get_opt(name)).await? else {
             let lease = Lease {
@@ -70,7 +70,7 @@ impl Kube {
     /// # Errors
     /// When the API server does not answer or refuses.
     pub async fn release_lease(&self, _: &Permit, name: &str, us: &str) -> Result<(), KubeError> {
-        let api: Api<Lease> = Api::namespaced(self.client.clone(), &self.namespace);
+        let api: Api<Lease> = Api::namespaced(self.client(), &self.namespace);
         let doing = format!("release Lease {name}");
         let Some(mut lease) = limited(doing.clone(), api.get_opt(name)).await? else { return Ok(()) };
         let Some(spec) = lease.spec.as_mut().filter(|s| s.holder_identity.as_deref() == Some(us)) else {

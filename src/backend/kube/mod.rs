@@ -4,6 +4,7 @@
 //! was decided on.
 
 mod cluster;
+mod credentials;
 mod error;
 mod events;
 mod job;
@@ -14,11 +15,10 @@ mod secrets;
 mod served;
 mod watch;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use ::kube::config::{KubeConfigOptions, Kubeconfig};
-use ::kube::{Client, Config};
+use ::kube::Client;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
 use crate::config::Kubernetes;
@@ -37,7 +37,9 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// A handle on one cluster and one namespace; cheap to clone.
 #[derive(Clone)]
 pub struct Kube {
-    client: Client,
+    /// Shared by all clones, so that [`Kube::renew`] renews it for all.
+    client: Arc<RwLock<Client>>,
+    settings: Kubernetes,
     namespace: String,
     server: String,
     /// For the activity file.
@@ -45,50 +47,38 @@ pub struct Kube {
 }
 
 impl Kube {
-    /// Reads the kubeconfig (or the pod's own account) and makes a client. Nothing is sent yet.
+    /// Reads the kubeconfig (or the pod's own account) and makes a client. Nothing is sent yet; a credential plugin is run.
     ///
     /// # Errors
-    /// When the kubeconfig cannot be read or lacks the context.
+    /// When the kubeconfig cannot be read or lacks the context, or its credential plugin fails.
     pub async fn connect(settings: &Kubernetes) -> Result<Self, KubeError> {
-        let doing = "read the kubeconfig";
-        let mut config = match (&settings.kubeconfig, &settings.context) {
-            (Some(path), context) => {
-                let text = Kubeconfig::read_from(path).map_err(|e| {
-                    KubeError::new(KubeErrorKind::Invalid, doing, format!("{}: {e}", path.display()))
-                })?;
-                Self::from_kubeconfig(text, context.clone()).await?
-            }
-            (None, Some(context)) => {
-                let text = Kubeconfig::read()
-                    .map_err(|e| KubeError::new(KubeErrorKind::Invalid, doing, e.to_string()))?;
-                Self::from_kubeconfig(text, Some(context.clone())).await?
-            }
-            (None, None) => Config::infer()
-                .await
-                .map_err(|e| KubeError::new(KubeErrorKind::Invalid, doing, e.to_string()))?,
-        };
-        config.connect_timeout = Some(CONNECT_LIMIT);
-        if crate::domain::is_here(config.cluster_url.host().unwrap_or_default()) {
-            config.proxy_url = None;
-        }
+        let config = credentials::config(settings).await?;
         let namespace = settings.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let server = config.cluster_url.to_string();
-        let client =
-            Client::try_from(config).map_err(|e| KubeError::from_kube("make a Kubernetes client", e))?;
-        Ok(Self { client, namespace, server, environment: Arc::from("") })
+        let client = Arc::new(RwLock::new(credentials::client(config).await?));
+        Ok(Self { client, settings: settings.clone(), namespace, server, environment: Arc::from("") })
+    }
+
+    /// Takes the credentials anew: from the kubeconfig as it is now, and from its plugin. For those that the API server does not
+    /// take any more; somebody may have logged in again.
+    ///
+    /// # Errors
+    /// As [`Kube::connect`], or when the kubeconfig names another API server now; the old ones stay then.
+    pub async fn renew(&self) -> Result<(), KubeError> {
+        let config = credentials::config(&self.settings).await?;
+        if config.cluster_url.to_string() != self.server {
+            let text = "the kubeconfig names another API server now: start anew to go there";
+            return Err(KubeError::new(KubeErrorKind::Invalid, "renew the credentials", text));
+        }
+        let client = credentials::client(config).await?;
+        *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
+        Ok(())
     }
 
     /// The same, with the environment's name for the activity file.
     #[must_use]
     pub fn of_environment(self, name: &str) -> Self {
         Self { environment: Arc::from(name), ..self }
-    }
-
-    async fn from_kubeconfig(text: Kubeconfig, context: Option<String>) -> Result<Config, KubeError> {
-        let options = KubeConfigOptions { context, ..KubeConfigOptions::default() };
-        Config::from_custom_kubeconfig(text, &options)
-            .await
-            .map_err(|e| KubeError::new(KubeErrorKind::Invalid, "read the kubeconfig", e.to_string()))
     }
 
     /// The namespace of the runs.
@@ -100,7 +90,7 @@ impl Kube {
     /// The bare client, for the playground's Job runner, which does what no other part of this program may.
     #[must_use]
     pub fn client(&self) -> Client {
-        self.client.clone()
+        self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The API server's address.
@@ -114,16 +104,16 @@ impl Kube {
     /// # Errors
     /// When it does not.
     pub async fn ping(&self) -> Result<String, KubeError> {
-        let version = limited("ask for the API server's version", self.client.apiserver_version()).await?;
+        let version = limited("ask for the API server's version", self.client().apiserver_version()).await?;
         Ok(version.git_version)
     }
 
     fn config_maps(&self, namespace: &str) -> ::kube::Api<ConfigMap> {
-        ::kube::Api::namespaced(self.client.clone(), namespace)
+        ::kube::Api::namespaced(self.client(), namespace)
     }
 
     fn secrets(&self, namespace: &str) -> ::kube::Api<Secret> {
-        ::kube::Api::namespaced(self.client.clone(), namespace)
+        ::kube::Api::namespaced(self.client(), namespace)
     }
 }
 

@@ -14,7 +14,7 @@ const LONGEST_LINE: usize = 64 * 1024;
 
 impl Kube {
     fn pod_api(&self) -> Api<KubePod> {
-        Api::namespaced(self.client.clone(), &self.namespace)
+        Api::namespaced(self.client(), &self.namespace)
     }
 
     /// The pods of a run, oldest first.
@@ -29,7 +29,7 @@ impl Kube {
         Ok(pods)
     }
 
-    /// A pod's log, line by line, from `since` on; with `follow` until the pod ends.
+    /// A pod's log, line by line, from `since` on, of which whole seconds count; with `follow` until the pod ends.
     ///
     /// # Errors
     /// When there is no such pod, or its container has not started (`Invalid`), or the API server refuses. An error in the
@@ -48,7 +48,7 @@ impl Kube {
             let (mut reader, doing) = state?;
             match read_line(&mut reader).await {
                 Ok(None) => None,
-                Ok(Some(line)) => Some((Ok(parse(line)), Some((reader, doing)))),
+                Ok(Some((line, whole))) => Some((Ok(parse(line, whole)), Some((reader, doing)))),
                 Err(error) => {
                     Some((Err(KubeError::new(KubeErrorKind::Unreachable, doing, error.to_string())), None))
                 }
@@ -66,14 +66,14 @@ impl Kube {
     }
 }
 
-/// Reads one line of which no more than [`LONGEST_LINE`] is kept, however long it is; nothing at the end.
-async fn read_line(reader: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Option<Vec<u8>>> {
+/// Reads one line of which no more than [`LONGEST_LINE`] is kept, however long it is, and whether its end came; nothing at the end.
+async fn read_line(reader: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Option<(Vec<u8>, bool)>> {
     let mut line = Vec::new();
     let mut any = false;
     loop {
         let chunk = reader.fill_buf().await?;
         if chunk.is_empty() {
-            return Ok(any.then_some(line));
+            return Ok(any.then_some((line, false)));
         }
         any = true;
         let end = chunk.iter().position(|byte| *byte == b'\n');
@@ -83,13 +83,13 @@ async fn read_line(reader: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<
         let used = end.map_or(chunk.len(), |end| end + 1);
         reader.consume_unpin(used);
         if end.is_some() {
-            return Ok(Some(line));
+            return Ok(Some((line, true)));
         }
     }
 }
 
 /// Splits the node's timestamp from the line.
-fn parse(mut line: Vec<u8>) -> LogLine {
+fn parse(mut line: Vec<u8>, whole: bool) -> LogLine {
     let space = line.iter().take(40).position(|b| *b == b' ');
     let at = space
         .and_then(|end| line.get(..end))
@@ -99,7 +99,7 @@ fn parse(mut line: Vec<u8>) -> LogLine {
         (Some(_), Some(end)) => line.split_off(end + 1),
         _ => line,
     };
-    LogLine { at, text }
+    LogLine { at, text, whole }
 }
 
 fn read(pod: &KubePod) -> Pod {
@@ -136,11 +136,12 @@ mod tests {
 
     #[test]
     fn a_line_keeps_its_bytes_and_loses_its_timestamp() {
-        let line = parse(b"2026-01-02T03:04:05.123456789Z a \xff b\r".to_vec());
+        let line = parse(b"2026-01-02T03:04:05.123456789Z a \xff b\r".to_vec(), true);
         assert_eq!(line.text, b"a \xff b\r");
         assert_eq!(line.at.unwrap().to_string(), "2026-01-02T03:04:05.123456789Z");
-        assert_eq!(parse(b"no time here".to_vec()), LogLine { at: None, text: b"no time here".to_vec() });
-        assert_eq!(parse(b"2026-01-02T03:04:05Z ".to_vec()).text, b"");
+        let text = b"no time here".to_vec();
+        assert_eq!(parse(text.clone(), false), LogLine { at: None, text, whole: false });
+        assert_eq!(parse(b"2026-01-02T03:04:05Z ".to_vec(), true).text, b"");
     }
 
     #[tokio::test]
@@ -148,10 +149,10 @@ mod tests {
         let text = "漢字\n\u{1f469}".as_bytes();
         let mut reader = futures_util::io::BufReader::with_capacity(1, text);
         let mut lines = Vec::new();
-        while let Some(line) = read_line(&mut reader).await.unwrap() {
-            lines.push(String::from_utf8(line).unwrap());
+        while let Some((line, whole)) = read_line(&mut reader).await.unwrap() {
+            lines.push((String::from_utf8(line).unwrap(), whole));
         }
-        assert_eq!(lines, ["漢字", "\u{1f469}"]);
+        assert_eq!(lines, [("漢字".to_owned(), true), ("\u{1f469}".to_owned(), false)]);
     }
 
     #[tokio::test]
@@ -159,7 +160,7 @@ mod tests {
         let text = [vec![b'x'; 3 * LONGEST_LINE], b"\nshort\n\nlast".to_vec()].concat();
         let mut reader = futures_util::io::BufReader::new(text.as_slice());
         let mut lengths = Vec::new();
-        while let Some(line) = read_line(&mut reader).await.unwrap() {
+        while let Some((line, _)) = read_line(&mut reader).await.unwrap() {
             lengths.push(line.len());
         }
         assert_eq!(lengths, [LONGEST_LINE, 5, 0, 4]);

@@ -20,7 +20,7 @@ const RESTARTS: usize = 3;
 
 impl Kube {
     pub(super) fn jobs(&self) -> Api<Job> {
-        Api::namespaced(self.client.clone(), &self.namespace)
+        Api::namespaced(self.client(), &self.namespace)
     }
 
     /// One run by its Job's name.

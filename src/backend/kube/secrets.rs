@@ -148,7 +148,7 @@ impl Kube {
         let request = http::Request::get("/version").body(::kube::client::Body::empty());
         let request = request.map_err(|e| refuse(e.to_string()))?;
         let before = Timestamp::now();
-        let answer = limited(doing, self.client.send(request)).await?;
+        let answer = limited(doing, self.client().send(request)).await?;
         let took = Timestamp::now().duration_since(before);
         let date = answer.headers().get(http::header::DATE).and_then(|date| date.to_str().ok());
         // RFC 9110 lets dates have one form only, that of e-mails.

@@ -37,11 +37,13 @@ const MOST_IN_A_BATCH: usize = 100;
 type Events = Pin<Box<dyn Stream<Item = watcher::Result<watcher::Event<Job>>> + Send>>;
 
 struct Watch {
-    jobs: ::kube::Api<Job>,
+    kube: Kube,
     config: watcher::Config,
     events: stream::ReadyChunks<Events>,
     delay: Duration,
     wait: Option<Duration>,
+    /// The API server does not know us any more.
+    stranger: bool,
 }
 
 impl Kube {
@@ -58,12 +60,18 @@ impl Kube {
     fn watch(&self, config: watcher::Config) -> impl Stream<Item = RunsEvent> + Send + use<> {
         let selector = format!("{}={}", record::MANAGED_BY, record::MANAGER);
         let config = config.labels(&selector).page_size(100);
-        let jobs = self.jobs();
-        let events = events(&jobs, &config);
-        let watch = Watch { jobs, config, events, delay: FIRST_DELAY, wait: None };
+        let events = events(self, &config);
+        let watch =
+            Watch { kube: self.clone(), config, events, delay: FIRST_DELAY, wait: None, stranger: false };
         stream::unfold(watch, |mut watch| async move {
             if let Some(wait) = watch.wait.take() {
                 tokio::time::sleep(wait).await;
+            }
+            if watch.stranger
+                && let Err(error) = watch.introduce().await
+            {
+                let told = watch.later(error);
+                return Some((stream::iter(vec![told]), watch));
             }
             let events = watch.events.next().await?;
             let told = watch.tell(events);
@@ -73,12 +81,20 @@ impl Kube {
     }
 }
 
-fn events(jobs: &::kube::Api<Job>, config: &watcher::Config) -> stream::ReadyChunks<Events> {
-    let events: Events = watcher::watcher(jobs.clone(), config.clone()).boxed();
+fn events(kube: &Kube, config: &watcher::Config) -> stream::ReadyChunks<Events> {
+    let events: Events = watcher::watcher(kube.jobs(), config.clone()).boxed();
     events.ready_chunks(MOST_IN_A_BATCH)
 }
 
 impl Watch {
+    /// Takes the credentials anew: asked with the same ones, the API server would only say the same.
+    async fn introduce(&mut self) -> Result<(), KubeError> {
+        self.kube.renew().await?;
+        self.stranger = false;
+        self.events = events(&self.kube, &self.config);
+        Ok(())
+    }
+
     fn tell(&mut self, batch_of_events: Vec<watcher::Result<watcher::Event<Job>>>) -> Vec<RunsEvent> {
         let mut told = Vec::new();
         let mut batch = Vec::new();
@@ -122,11 +138,20 @@ impl Watch {
         }
         if error.kind == KubeErrorKind::Expired || (denied && listed) {
             // Refused outright, the watcher would ask for the same expired version, or for the same watch, for ever: a new one lists.
-            self.events = events(&self.jobs, &self.config);
+            self.events = events(&self.kube, &self.config);
         }
+        self.stranger = error.kind == KubeErrorKind::NotAuthenticated;
+        match self.later(error) {
+            RunsEvent::Failed(error, delay) if denied && listed => RunsEvent::Polled(error, delay),
+            told => told,
+        }
+    }
+
+    /// It goes on after a delay, which grows.
+    fn later(&mut self, error: KubeError) -> RunsEvent {
         let delay = self.delay;
         self.wait = Some(delay);
         self.delay = (delay * 2).min(LONGEST_DELAY);
-        if denied && listed { RunsEvent::Polled(error, delay) } else { RunsEvent::Failed(error, delay) }
+        RunsEvent::Failed(error, delay)
     }
 }

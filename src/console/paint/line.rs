@@ -47,7 +47,7 @@ impl Line {
         }
     }
 
-    /// What was written, and whether it was anything; the terminal writes plainly again.
+    /// What was written; the terminal writes plainly again.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.style(Look::PLAIN);
         self.bytes
