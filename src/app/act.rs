@@ -9,12 +9,13 @@ use super::screens::Screen;
 use super::screens::run::Pane;
 use super::seen::Seen;
 use super::state::State;
-use super::{act_list, act_run, flight, input, open, permit, screens, texts, update};
+use super::{act_list, act_run, flight, input, open, permit, place, screens, texts, update};
 use crate::config::Action;
 
 /// Does an action, or says why it cannot be done.
 pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
     state.touch();
+    place::go_on(state, action);
     if let Some(reason) = permit::elsewhere(state, action) {
         state.show(Level::Warning, format!("{action}: {reason}"));
         return;
@@ -195,6 +196,8 @@ fn act_in_table(state: &mut State, seen: &Seen, action: Action) {
             Screen::Runs | Screen::Run => screens::runs::COLUMNS.len(),
         }),
         Action::Reverse => table.reverse(),
+        Action::Wide => table.toggle_wide(),
+        Action::Left | Action::Right => table.side(action == Action::Right),
         Action::Mark => table.toggle_mark(),
         Action::Invert => table.invert_marks(),
         _ => {
@@ -207,7 +210,7 @@ fn act_in_table(state: &mut State, seen: &Seen, action: Action) {
 }
 
 fn details(state: &mut State, seen: &Seen) {
-    if state.size.0 >= super::WIDE {
+    if state.size.0 >= super::WIDE && !state.hosts.table.wide {
         state.hosts.details = !state.hosts.details;
         update::rest(state);
         return;

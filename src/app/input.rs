@@ -43,7 +43,7 @@ fn take_over(state: &mut State, seen: &Seen) -> Seen {
         };
     }
     if let Some(table) = state.table_mut() {
-        table.seen(seen.list.top);
+        table.seen(seen.list.top, seen.left);
     }
     if let Some(run) = &mut state.run {
         run.seen(seen.tasks.top);
@@ -96,6 +96,7 @@ pub(super) fn mouse(state: &mut State, seen: &Seen, what: Mouse, x: u16, y: u16)
     match region.hit {
         Hit::Action(action) => act::act(state, seen, action),
         Hit::Rows(top) => {
+            state.coming_back = None;
             if let Some(table) = state.table_mut() {
                 let key = table.rows().get(top + line).map(|row| row.key.clone());
                 key.inspect(|key| table.select(key));

@@ -49,7 +49,7 @@ pub use environment::EnvironmentInfo;
 pub use items::{Item, Topic};
 pub use msg::{Answer, LogEvent, LogLine, Msg, RunsMsg};
 pub use notice::{Bulk, BulkRow, Entry, InFlight, Level, Notice};
-pub use place::{Place, TablePlace};
+pub use place::{Place, RunPlace, TablePlace};
 pub use screens::Screen;
 pub use screens::list::Fresh;
 pub use seen::{Hit, Mouse, PaneSeen, Region, Seen};

@@ -1,14 +1,23 @@
-//! Where the console is, in a form that outlives it: the screen, and each table's filter and sort. Read back when it starts again.
+//! Where the console is, in a form that outlives it: the screen, the open run, each table's filter and sort. Read back when it starts
+//! again: at once, but for the run, which must be listed first.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::items::Topic;
+use super::notice::Level;
 use super::open;
+use super::screens::run::{Pane, RunScreen};
 use super::screens::{Screen, hosts, runs};
 use super::state::State;
 use super::table::Table;
+use crate::config::Action;
+
+/// A UID has 36 characters; what is much longer is none.
+const UID_LIMIT: usize = 64;
+/// A Job's name has at most 63 characters.
+const NAME_LIMIT: usize = 63;
 
 /// Where the console is. Screens, tables and columns go by their names, so that another version understands them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +27,35 @@ pub struct Place {
     pub screen: String,
     /// The tables, by the names of their screens.
     pub tables: BTreeMap<String, TablePlace>,
+    /// The run that is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunPlace>,
+}
+
+/// An open run, and how it is looked at.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunPlace {
+    /// The Job's UID: names come back.
+    pub uid: String,
+    /// The Job's name: what is told when it is gone.
+    pub name: String,
+    /// The pane with the focus.
+    pub pane: String,
+    /// The pane has the whole screen.
+    pub zoom: bool,
+}
+
+impl RunPlace {
+    /// Whether this can have been written by a console.
+    fn is_sound(&self) -> bool {
+        let of = |text: &str, limit, odd: fn(&u8) -> bool| {
+            text.len() <= limit && !text.as_bytes().iter().any(|b| odd(b))
+        };
+        !self.uid.is_empty()
+            && of(&self.uid, UID_LIMIT, |b| !b.is_ascii_graphic())
+            && of(&self.name, NAME_LIMIT, |b| !matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.'))
+    }
 }
 
 /// What one table shows, and in which order.
@@ -30,6 +68,8 @@ pub struct TablePlace {
     pub column: String,
     /// From large to small.
     pub descending: bool,
+    /// All columns have their full width.
+    pub wide: bool,
 }
 
 impl Screen {
@@ -72,6 +112,17 @@ impl State {
         Place {
             screen: shown.copied().unwrap_or_default().name().to_owned(),
             tables: Screen::tabs().filter_map(of).collect(),
+            run: self.run.as_ref().map(|run| self.run_place(run)).or_else(|| self.coming_back.clone()),
+        }
+    }
+
+    fn run_place(&self, run: &RunScreen) -> RunPlace {
+        let name = self.store.run(&run.uid).map(|found| found.name.clone());
+        RunPlace {
+            uid: run.uid.clone(),
+            name: name.unwrap_or_default(),
+            pane: run.focus.name().to_owned(),
+            zoom: run.zoom,
         }
     }
 
@@ -86,7 +137,53 @@ impl State {
         if let Some(screen) = Screen::named(&place.screen) {
             open::go(self, screen);
         }
+        self.coming_back = place.run.clone().filter(RunPlace::is_sound);
         self.touch();
+    }
+}
+
+/// Runs were listed: the one that was open when the console ended is opened again, unless it is gone.
+pub(super) fn come_back(state: &mut State) {
+    let Some(back) = state.coming_back.take() else { return };
+    let Some(run) = state.store.run(&back.uid) else {
+        if state.store.is_listing() || !state.store.ever_listed() {
+            state.coming_back = Some(back);
+        } else {
+            let name = if back.name.is_empty() { "the run" } else { &back.name };
+            state.say(Level::Warning, format!("{name} was open here before; it is gone"), "");
+        }
+        return;
+    };
+    let host = run.host.to_string();
+    // The way back leads to its row.
+    let key = if state.screen == Screen::Hosts { &host } else { &back.uid };
+    if let Some(table) = state.table_mut() {
+        table.stand_on(key);
+    }
+    open::open_run(state, &back.uid);
+    if let Some(run) = &mut state.run {
+        run.focus = Pane::named(&back.pane).unwrap_or(run.focus);
+        run.zoom = back.zoom;
+    }
+}
+
+/// The operator does something before the run of the last time is there: they are not taken away from it.
+pub(super) fn go_on(state: &mut State, action: Action) {
+    use Action as A;
+    let only_looks = matches!(
+        action,
+        A::Help
+            | A::Why
+            | A::Messages
+            | A::Palette
+            | A::Interrupt
+            | A::Redraw
+            | A::Suspend
+            | A::Quit
+            | A::Utc
+    );
+    if !only_looks {
+        state.coming_back = None;
     }
 }
 
@@ -96,6 +193,7 @@ fn table_place(screen: Screen, table: &Table) -> TablePlace {
         filter: table.filter.text().to_owned(),
         column: column.to_owned(),
         descending: table.descending,
+        wide: table.wide,
     }
 }
 
@@ -104,6 +202,7 @@ fn restore_table(screen: Screen, table: &mut Table, saved: &TablePlace) {
     if !saved.filter.contains(char::is_control) {
         table.set_filter(&saved.filter);
     }
+    table.wide = saved.wide;
     if let Some(column) = screen.columns().iter().position(|column| *column == saved.column) {
         (table.column, table.descending) = (column, saved.descending);
         table.rearrange();
@@ -112,6 +211,9 @@ fn restore_table(screen: Screen, table: &mut Table, saved: &TablePlace) {
 
 /// Starts on this screen with this filter; a filter alone is for the first screen.
 pub(super) fn start(state: &mut State, screen: Option<Screen>, filter: Option<&str>) {
+    if screen.is_some() || filter.is_some() {
+        state.coming_back = None;
+    }
     if let Some(screen) = screen.or(filter.map(|_| Screen::default())) {
         open::go(state, screen);
     }

@@ -10,6 +10,7 @@ use super::environment::EnvironmentInfo;
 use super::filter::Scratch;
 use super::items::Topic;
 use super::notice::{Bulk, Entry, InFlight, Level, Notice};
+use super::place::RunPlace;
 use super::screens::Screen;
 use super::screens::hosts::HostsScreen;
 use super::screens::list::ListScreen;
@@ -57,6 +58,8 @@ pub struct State {
     pub lists: [ListScreen; Topic::ALL.len()],
     /// The run that is open.
     pub run: Option<RunScreen>,
+    /// The run that was open when the console ended, until it is listed.
+    pub coming_back: Option<RunPlace>,
     /// What stands before the screen; the last is in front.
     pub dialogs: Vec<Dialog>,
     /// What is said above the footer.
@@ -110,6 +113,7 @@ impl State {
             runs: RunsScreen::default(),
             lists: Topic::ALL.map(ListScreen::new),
             run: None,
+            coming_back: None,
             dialogs: Vec::new(),
             notice: None,
             older: VecDeque::new(),
@@ -225,7 +229,7 @@ impl State {
     /// True when the details of a host stand beside the table.
     #[must_use]
     pub fn details_beside(&self) -> bool {
-        self.screen == Screen::Hosts && self.size.0 >= WIDE && self.hosts.details
+        self.screen == Screen::Hosts && self.size.0 >= WIDE && self.hosts.details && !self.hosts.table.wide
     }
 
     /// What is in flight for a run, if it changes anything.

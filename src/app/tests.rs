@@ -47,14 +47,14 @@ impl Console {
         let row = self.state.shown_list().and_then(|list| list.table.cursor()).map(str::to_owned);
         let subject = row.or_else(|| self.state.current().map(|r| r.uid.clone()));
         Seen {
-            wake: None,
             subject,
             list: pane,
             tasks: pane,
             result: pane,
             log: pane,
             dialog: pane,
-            regions: Vec::new(),
+            left: self.state.table().map_or(0, |table| table.left),
+            ..Seen::default()
         }
     }
 

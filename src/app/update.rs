@@ -209,6 +209,7 @@ fn runs(state: &mut State, news: RunsMsg) {
             state.store.remove(uids);
         }
     }
+    place::come_back(state);
     state.touch();
 }
 

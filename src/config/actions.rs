@@ -203,6 +203,7 @@ actions! {
     Details "details" "details" "Show or hide the details of the row" [Hosts] ["d"] None false;
     Sort "sort" "sort" "Sort by the next column" [Hosts Runs Targets Tokens Queue Activity] ["s"] None false;
     Reverse "reverse" "reverse" "Turn the order round" [Hosts Runs Targets Tokens Queue Activity] ["S"] None false;
+    Wide "wide" "wide" "Show all columns at their full width and move over them to the sides, or those that fit" [Hosts Runs Targets Tokens Queue Activity] ["ctrl-w"] None false;
     Mark "mark" "mark" "Mark the row and go to the next" [Hosts Runs Targets Tokens Queue] ["space"] None false;
     Invert "invert" "invert marks" "Mark what is not marked, and the other way round" [Hosts Runs Targets Tokens Queue] ["*"] None false;
 

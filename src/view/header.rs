@@ -16,6 +16,8 @@ const ALWAYS: [Phase; 5] = [Phase::Pending, Phase::Queued, Phase::Running, Phase
 const WORDS: usize = 68;
 /// What they take in symbols.
 const SYMBOLS: u16 = 31;
+/// What the back ends take in symbols.
+const BRIEF: u16 = 12;
 const SOMETIMES: [Phase; 3] = [Phase::Stopping, Phase::Stopped, Phase::Rejected];
 
 /// Draws header, tabs and the rule below them.
@@ -47,7 +49,7 @@ fn environment(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
     // A table has the counts in a line of its own. Where all is well they have room here; what is not well goes before them.
     let room = area.width.saturating_sub(x + 2);
     let trouble = BACK_ENDS.into_iter().any(|b| matches!(state.store.health(b), Health::Down { .. }));
-    let beside = state.screen == Screen::Run && room >= SYMBOLS + if trouble { 80 } else { 36 };
+    let beside = state.screen == Screen::Run && room >= SYMBOLS + if trouble { 80 } else { BRIEF };
     let room = if beside { room - SYMBOLS } else { room };
     back_ends(pen, columns(area, x + 2, room), state, seen);
     if beside {

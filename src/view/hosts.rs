@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use super::layout::Layout;
 use super::pen::{Pen, columns, rows};
-use super::table::{self, Column, Placed, RowView};
+use super::table::{self, Column, Shape};
 use super::words::{age, phase_role, spinner};
 use super::{doc, empty};
 use crate::app::screens::hosts::COLUMNS;
@@ -24,11 +24,13 @@ const TABLE: [Column; 9] = [
     column("groups", 10, 20, 9, false),
     column("address", 15, 24, 7, false),
     column("phase", 9, 9, 0, false),
-    column("age", 4, 4, 3, true),
+    column("age", 4, 4, 4, true),
     column("seen", 4, 4, 8, true),
-    column("run", 4, 4, 10, true),
-    column("by", 6, 10, 5, false),
-    column("last", 14, 60, 4, false),
+    column("run", 4, 4, 5, true),
+    // The details name them too.
+    column("by", 6, 10, 10, false),
+    // Why it failed: as long as there is any room.
+    column("last", 20, 60, 3, false),
 ];
 
 /// Where even these have no room, host and phase share what there is.
@@ -41,50 +43,41 @@ pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, seen: &mut
     let beside = state.details_beside() && layout.body.width >= WIDE;
     let wide = if beside { layout.body.width - DETAILS } else { layout.body.width };
     let area = columns(layout.body, 0, wide - 1);
-    let (heading, list) = table::split(area);
-    let placed =
-        if area.width < 40 { table::place(&TINY, area.width) } else { table::place(&TABLE, area.width) };
-    let sorted = COLUMNS.get(hosts.column).copied().unwrap_or_default();
-    let range = table::window(list, state, hosts, seen);
+    let range = table::window(table::split(area).1, state, hosts, seen);
     if hosts.rows().is_empty() {
         empty::hosts(pen, area, state, seen);
-    } else {
-        table::headings(pen, heading, &placed, sorted, hosts.descending);
     }
-    let mut scratch = None;
-    for (y, at) in (0..).zip(range) {
-        let Some(row) = hosts.rows().get(at) else { break };
-        let Some(run) = state.store.head(&row.key) else { continue };
-        let (selected, marked) = (hosts.cursor() == Some(&row.key), hosts.is_marked(&row.key));
-        let (symbol, role) = (pen.symbols().phase(run.phase), phase_role(run.phase));
-        let view = RowView { symbol, role, name: run.host.as_str(), selected, marked };
-        let line = rows(list, y, 1);
-        for cell in &placed {
-            if cell.column.name == "host" {
-                table::name(pen, line, cell, &view, hosts, &mut scratch);
-            } else {
-                draw_cell(pen, line, cell, run, state, seen);
-            }
-        }
-    }
+    let sorted = COLUMNS.get(hosts.column).copied().unwrap_or_default();
+    let shape = Shape { columns: &TABLE, tiny: &TINY, name: "host", sorted };
+    let lines = table::runs(pen, hosts, range, |key| state.store.head(key));
+    table::draw(
+        pen,
+        area,
+        &shape,
+        hosts,
+        &lines,
+        |pen, run, column, seen| cell(pen, run, column, state, seen),
+        seen,
+    );
     if beside {
         details(pen, columns(layout.body, wide, DETAILS), state, seen);
     }
 }
 
-fn draw_cell(pen: &mut Pen<'_>, line: Rect, cell: &Placed, run: &Run, state: &State, seen: &mut Seen) {
-    let nothing = pen.symbols().nothing();
-    let (text, role) = match cell.column.name {
+fn cell(pen: &Pen<'_>, run: &Run, column: &str, state: &State, seen: &mut Seen) -> (String, Role) {
+    match column {
         "groups" => (run.groups.join(" "), Role::Muted),
-        "address" => (run.address.map_or(nothing.to_owned(), |a| a.to_string()), Role::Muted),
+        "address" => {
+            let nothing = || pen.symbols().nothing().to_owned();
+            (run.address.map_or_else(nothing, |a| a.to_string()), Role::Muted)
+        }
         "phase" => (run.phase.as_str().to_owned(), phase_role(run.phase)),
         "age" => (age(run.created, state.now, seen), Role::Text),
         "seen" => (age(run.seen, state.now, seen), Role::Muted),
         "run" => (format!("#{}", run.number), Role::Muted),
         "by" => (run.decision.as_ref().map_or(String::new(), |d| d.by.clone()), Role::Muted),
         _ => last(pen, run, state, seen),
-    };
-    table::cell(pen, line, cell, &text, role);
+    }
 }
 
 /// What is worth knowing of a row now: what is being done, what went wrong, what happened before.

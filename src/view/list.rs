@@ -1,14 +1,18 @@
 //! The screens that list one topic: targets, tokens, the queue, the activity.
 
+use std::ops::Range;
+
 use ratatui::layout::Rect;
 
 use super::empty;
 use super::layout::Layout;
-use super::pen::{Pen, columns, rows};
-use super::table::{self, Column, Placed, RowView};
+use super::pen::{Pen, columns};
+use super::table::{self, Column, RowView, Shape};
 use super::text::{cut_end, width};
 use super::words::{age, phase_role, until};
+use crate::app::filter::Record as _;
 use crate::app::screens::list::ListScreen;
+use crate::app::table::Row;
 use crate::app::{Hit, Item, Seen, State, Topic, describe};
 use crate::config::Role;
 use crate::domain::activity::Ending;
@@ -28,23 +32,25 @@ const TARGETS: &[Column] = &[
 
 const TOKENS: &[Column] = &[
     column("token", 10, 14, 0),
-    Column { name: "expires", min: 9, max: 9, leaves: 0, right: true },
-    column("usages", 22, 24, 2),
+    Column { name: "expires", min: 9, max: 9, leaves: 1, right: true },
+    // Nearly all tokens have the same.
+    column("usages", 22, 24, 4),
     column("what for", 16, 40, 3),
-    column("groups", 20, 80, 4),
+    // And what is wrong with one that is malformed.
+    column("groups", 20, 80, 2),
 ];
 
 const QUEUE: &[Column] = &[
     column("queue", 28, 64, 0),
-    column("host", 20, 40, 4),
-    column("phase", 9, 9, 2),
-    Column { name: "messages", min: 8, max: 8, leaves: 0, right: true },
-    Column { name: "pods", min: 4, max: 4, leaves: 3, right: true },
-    column("what", 20, 80, 1),
+    column("host", 20, 40, 5),
+    column("phase", 9, 9, 3),
+    Column { name: "messages", min: 8, max: 8, leaves: 1, right: true },
+    Column { name: "pods", min: 4, max: 4, leaves: 4, right: true },
+    column("what", 20, 80, 2),
 ];
 
 const ACTIVITY: &[Column] = &[
-    Column { name: "when", min: 5, max: 5, leaves: 0, right: true },
+    Column { name: "when", min: 5, max: 5, leaves: 2, right: true },
     column("who", 12, 24, 3),
     column("action", 14, 16, 1),
     column("on", 24, 64, 0),
@@ -60,37 +66,48 @@ fn table_of(topic: Topic) -> &'static [Column] {
     }
 }
 
+/// The column that rows are found by.
+fn name_of(topic: Topic) -> &'static str {
+    match topic {
+        Topic::Targets => "target",
+        Topic::Tokens => "token",
+        Topic::Queue => "queue",
+        Topic::Activity => "on",
+    }
+}
+
 /// Draws the screen.
 pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, topic: Topic, seen: &mut Seen) {
     let Some(list) = state.list(topic) else { return };
     summary(pen, layout.summary, state, list, seen);
     let area = columns(layout.body, 0, layout.body.width.saturating_sub(1));
-    let (heading, body) = table::split(area);
-    let (placed, range) = (table::place(table_of(topic), area.width), window(body, list, seen));
+    let range = window(table::split(area).1, list, seen);
     if list.table.rows().is_empty() {
         empty::list(pen, area, state, list, seen);
         return;
     }
     let sorted = topic.columns().get(list.table.column).copied().unwrap_or_default();
-    table::headings(pen, heading, &placed, sorted, list.table.descending);
-    let mut scratch = None;
-    for (y, at) in (0..).zip(range) {
-        let Some(row) = list.table.rows().get(at) else { break };
-        let Some(item) = list.item(&row.key) else { continue };
+    let shape = Shape { columns: table_of(topic), tiny: &[], name: name_of(topic), sorted };
+    let lines = lines(pen, list, range);
+    table::draw(
+        pen,
+        area,
+        &shape,
+        &list.table,
+        &lines,
+        |_, item, column, seen| cell_of(item, column, state, seen),
+        seen,
+    );
+}
+
+fn lines<'a>(pen: &Pen<'_>, list: &'a ListScreen, range: Range<usize>) -> Vec<(RowView<'a>, &'a Item)> {
+    let line = |row: &'a Row| {
+        let item = list.item(&row.key)?;
         let (selected, marked) = (list.table.cursor() == Some(&row.key), list.table.is_marked(&row.key));
         let (symbol, role) = state_of(pen, item);
-        let view = RowView { symbol, role, name: crate::app::filter::Record::name(item), selected, marked };
-        let line = rows(body, y, 1);
-        for cell in &placed {
-            // The column that rows are found by carries the cursor.
-            if matches!(cell.column.name, "target" | "token" | "queue" | "on") {
-                table::name(pen, line, cell, &view, &list.table, &mut scratch);
-            } else {
-                let (text, role) = cell_of(item, cell, state, seen);
-                table::cell(pen, line, cell, &text, role);
-            }
-        }
-    }
+        Some((RowView { symbol, role, name: item.name(), selected, marked }, item))
+    };
+    list.table.rows().get(range).unwrap_or_default().iter().filter_map(line).collect()
 }
 
 /// A row's symbol and its colour.
@@ -107,8 +124,8 @@ fn state_of(pen: &Pen<'_>, item: &Item) -> (&'static str, Role) {
     }
 }
 
-fn cell_of(item: &Item, cell: &Placed, state: &State, seen: &mut Seen) -> (String, Role) {
-    match (item, cell.column.name) {
+fn cell_of(item: &Item, column: &str, state: &State, seen: &mut Seen) -> (String, Role) {
+    match (item, column) {
         (Item::Target(t), "host") => (t.host.clone().unwrap_or_default(), Role::Text),
         (Item::Target(t), "run") => {
             (t.run.clone().unwrap_or_default(), if t.guessed { Role::Muted } else { Role::Text })
@@ -117,8 +134,8 @@ fn cell_of(item: &Item, cell: &Placed, state: &State, seen: &mut Seen) -> (Strin
             Some(unknown) => (unknown.reason.to_owned(), Role::Warning),
             None => (item.labels().join(" "), Role::Muted),
         },
-        (Item::Token(t), _) => token_cell(t, cell, state, seen),
-        (Item::Queue(q), _) => queue_cell(q, cell),
+        (Item::Token(t), _) => token_cell(t, column, state, seen),
+        (Item::Queue(q), _) => queue_cell(q, column),
         (Item::Letter(l), "host") => (l.host.clone().unwrap_or_default(), Role::Text),
         (Item::Letter(_), "phase") => ("dead".to_owned(), Role::Failed),
         (Item::Letter(l), "what") => (l.reason.clone(), Role::Error),
@@ -132,8 +149,8 @@ fn cell_of(item: &Item, cell: &Placed, state: &State, seen: &mut Seen) -> (Strin
     }
 }
 
-fn token_cell(token: &Token, cell: &Placed, state: &State, seen: &mut Seen) -> (String, Role) {
-    match cell.column.name {
+fn token_cell(token: &Token, column: &str, state: &State, seen: &mut Seen) -> (String, Role) {
+    match column {
         "expires" => match (token.state(state.now), token.expires) {
             (TokenState::Malformed, _) => ("malformed".to_owned(), Role::Warning),
             (TokenState::Expired, _) => ("expired".to_owned(), Role::Muted),
@@ -147,9 +164,9 @@ fn token_cell(token: &Token, cell: &Placed, state: &State, seen: &mut Seen) -> (
     }
 }
 
-fn queue_cell(queue: &RunQueue, cell: &Placed) -> (String, Role) {
+fn queue_cell(queue: &RunQueue, column: &str) -> (String, Role) {
     let number = |of: fn(QueueState) -> u32| queue.state.map_or(String::new(), |state| of(state).to_string());
-    match cell.column.name {
+    match column {
         "host" => (queue.host.to_string(), Role::Text),
         "phase" => (queue.phase.as_str().to_owned(), phase_role(queue.phase)),
         "messages" => (number(|state| state.messages), Role::Text),
@@ -183,7 +200,7 @@ fn summary(pen: &mut Pen<'_>, area: Rect, state: &State, list: &ListScreen, seen
     }
 }
 
-fn window(area: Rect, list: &ListScreen, seen: &mut Seen) -> std::ops::Range<usize> {
+fn window(area: Rect, list: &ListScreen, seen: &mut Seen) -> Range<usize> {
     let page = usize::from(area.height);
     let top = list.table.window(page);
     (seen.list.top, seen.list.page) = (top, page);

@@ -1,12 +1,10 @@
 //! The table of runs.
 
-use ratatui::layout::Rect;
-
 use super::empty;
 use super::hosts::last;
 use super::layout::Layout;
-use super::pen::{Pen, columns, rows};
-use super::table::{self, Column, Placed, RowView};
+use super::pen::{Pen, columns};
+use super::table::{self, Column, Shape};
 use super::words::{age, phase_role};
 use crate::app::screens::runs::COLUMNS;
 use crate::app::{Seen, State, describe, time};
@@ -21,13 +19,14 @@ const TABLE: [Column; 10] = [
     column("host", 22, 44, 0, false),
     column("run", 9, 9, 2, false),
     column("phase", 9, 9, 0, false),
-    column("started", 7, 7, 3, true),
-    column("duration", 8, 8, 4, true),
-    column("ok", 4, 4, 6, true),
-    column("changed", 7, 7, 6, true),
-    column("unreach", 7, 7, 6, true),
-    column("failed", 6, 6, 5, true),
-    column("last", 12, 60, 7, false),
+    column("started", 7, 7, 4, true),
+    column("duration", 8, 8, 5, true),
+    column("ok", 4, 4, 7, true),
+    column("changed", 7, 7, 7, true),
+    column("unreach", 7, 7, 7, true),
+    column("failed", 6, 6, 6, true),
+    // Why it failed says more than how many tasks did.
+    column("last", 14, 60, 3, false),
 ];
 
 const TINY: [Column; 2] = [column("host", 8, 60, 0, false), column("phase", 9, 9, 1, false)];
@@ -37,32 +36,22 @@ pub(crate) fn draw(pen: &mut Pen<'_>, layout: &Layout, state: &State, seen: &mut
     let runs = &state.runs.table;
     table::summary(pen, layout.summary, state, runs, seen);
     let area = columns(layout.body, 0, layout.body.width.saturating_sub(1));
-    let (heading, list) = table::split(area);
-    let placed =
-        if area.width < 40 { table::place(&TINY, area.width) } else { table::place(&TABLE, area.width) };
-    let range = table::window(list, state, runs, seen);
+    let range = table::window(table::split(area).1, state, runs, seen);
     if runs.rows().is_empty() {
         empty::runs(pen, area, state, seen);
-    } else {
-        let sorted = COLUMNS.get(runs.column).copied().unwrap_or_default();
-        table::headings(pen, heading, &placed, sorted, runs.descending);
     }
-    let mut scratch = None;
-    for (y, at) in (0..).zip(range) {
-        let Some(row) = runs.rows().get(at) else { break };
-        let Some(run) = state.store.run(&row.key) else { continue };
-        let (selected, marked) = (runs.cursor() == Some(&row.key), runs.is_marked(&row.key));
-        let (symbol, role) = (pen.symbols().phase(run.phase), phase_role(run.phase));
-        let view = RowView { symbol, role, name: run.host.as_str(), selected, marked };
-        let line = rows(list, y, 1);
-        for cell in &placed {
-            if cell.column.name == "host" {
-                table::name(pen, line, cell, &view, runs, &mut scratch);
-            } else {
-                draw_cell(pen, line, cell, run, state, seen);
-            }
-        }
-    }
+    let sorted = COLUMNS.get(runs.column).copied().unwrap_or_default();
+    let shape = Shape { columns: &TABLE, tiny: &TINY, name: "host", sorted };
+    let lines = table::runs(pen, runs, range, |key| state.store.run(key));
+    table::draw(
+        pen,
+        area,
+        &shape,
+        runs,
+        &lines,
+        |pen, run, column, seen| cell(pen, run, column, state, seen),
+        seen,
+    );
 }
 
 /// What is counted of a run: what its outcome says, else what ARA has so far or its last attempt said, whichever is newer.
@@ -74,14 +63,14 @@ pub(crate) fn run_counts(run: &Run, state: &State) -> Option<Counts> {
     run.outcome.as_ref().and_then(|o| o.counts).or(first).or(second)
 }
 
-fn draw_cell(pen: &mut Pen<'_>, line: Rect, cell: &Placed, run: &Run, state: &State, seen: &mut Seen) {
+fn cell(pen: &Pen<'_>, run: &Run, column: &str, state: &State, seen: &mut Seen) -> (String, Role) {
     let counts = run_counts(run, state);
     let number = |of: fn(Counts) -> u32, role: Role| match counts.map(of) {
         None => (String::new(), Role::Muted),
         Some(0) => ("0".to_owned(), Role::Muted),
         Some(n) => (n.to_string(), role),
     };
-    let (text, role) = match cell.column.name {
+    match column {
         "run" if run.kind == Kind::Check => (format!("check #{}", run.number), Role::Muted),
         "run" => (format!("#{}", run.number), Role::Muted),
         "phase" => (run.phase.as_str().to_owned(), phase_role(run.phase)),
@@ -95,8 +84,7 @@ fn draw_cell(pen: &mut Pen<'_>, line: Rect, cell: &Placed, run: &Run, state: &St
         "unreach" => number(|c| c.unreachable, Role::Unreachable),
         "failed" => number(|c| c.failed, Role::Failed),
         _ => last(pen, run, state, seen),
-    };
-    table::cell(pen, line, cell, &text, role);
+    }
 }
 
 /// How long a run took, or takes so far.

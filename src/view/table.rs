@@ -1,20 +1,25 @@
-//! The parts that tables share: columns that leave by importance, headings, the name with its marker, filter and counts.
+//! The parts that tables share: columns that leave by importance or all stand at full width, headings, rows, filter and counts.
+
+mod wide;
 
 use ratatui::layout::Rect;
 
 use super::header;
 use super::pen::{Pen, rows};
 use super::text::{Piece, cut_end, cut_middle, width};
-use super::words::age;
+use super::words::{age, phase_role};
 use crate::app::filter::Scratch;
 use crate::app::table::Table;
 use crate::app::{Hit, Region, Seen, State};
 use crate::config::Role;
+use crate::domain::Run;
 
 /// The columns before the first: marker, symbol, mark.
 const GUTTER: u16 = 3;
 /// Between two columns.
 const GAP: u16 = 2;
+/// Narrower than this there is hardly any room.
+const TINY: u16 = 40;
 
 /// A column of a table.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +30,7 @@ pub(crate) struct Column {
     pub(crate) min: u16,
     /// The most that serves it.
     pub(crate) max: u16,
-    /// Columns with higher numbers leave first when there is no room.
+    /// Columns with higher numbers leave first when there is no room; 0 stays.
     pub(crate) leaves: u8,
     /// Its text stands at its right edge.
     pub(crate) right: bool,
@@ -33,23 +38,24 @@ pub(crate) struct Column {
 
 /// A column with its place.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Placed {
+struct Placed {
     /// The column.
-    pub(crate) column: Column,
+    column: Column,
     /// Where it begins.
-    pub(crate) x: u16,
+    x: u16,
     /// How wide it is.
-    pub(crate) width: u16,
+    width: u16,
 }
 
 /// Which columns there are in so much room, and where: a function of the width alone, so that no content moves them.
-pub(crate) fn place(all: &[Column], room: u16) -> Vec<Placed> {
+fn place(all: &[Column], room: u16) -> Vec<Placed> {
     let mut kept: Vec<Column> = all.to_vec();
     let needed = |columns: &[Column]| -> u16 {
         GUTTER + columns.iter().map(|c| c.min).sum::<u16>() + GAP * (columns.len() as u16).saturating_sub(1)
     };
     while kept.len() > 1 && needed(&kept) > room {
-        let Some(last) = kept.iter().map(|c| c.leaves).max() else { break };
+        // Something is shown in any room.
+        let Some(last) = kept.iter().map(|c| c.leaves).max().filter(|last| *last > 0) else { break };
         kept.retain(|c| c.leaves != last);
     }
     let mut spare = room.saturating_sub(needed(&kept));
@@ -78,7 +84,7 @@ pub(crate) fn place(all: &[Column], room: u16) -> Vec<Placed> {
 }
 
 /// The headings; the sorted column has an arrow.
-pub(crate) fn headings(pen: &mut Pen<'_>, area: Rect, placed: &[Placed], sorted: &str, descending: bool) {
+fn headings(pen: &mut Pen<'_>, area: Rect, placed: &[Placed], sorted: &str, descending: bool) {
     for Placed { column, x, width: wide } in placed {
         let arrow = if column.name == sorted { pen.symbols().sorted(descending) } else { "" };
         let text = format!("{}{arrow}", column.name.to_uppercase());
@@ -90,7 +96,7 @@ pub(crate) fn headings(pen: &mut Pen<'_>, area: Rect, placed: &[Placed], sorted:
 }
 
 /// A cell's text in its column.
-pub(crate) fn cell(pen: &mut Pen<'_>, line: Rect, placed: &Placed, text: &str, role: Role) {
+fn cell(pen: &mut Pen<'_>, line: Rect, placed: &Placed, text: &str, role: Role) {
     let text = cut_end(&super::text::harmless(text), usize::from(placed.width), pen.symbols().ellipsis());
     let wide = u16::try_from(width(&text)).unwrap_or(0);
     let x = if placed.column.right { placed.x + placed.width.saturating_sub(wide) } else { placed.x };
@@ -111,15 +117,55 @@ pub(crate) struct RowView<'a> {
     pub(crate) marked: bool,
 }
 
-/// Marker, symbol, mark and name. `scratch` is made when a filter first needs it.
-pub(crate) fn name(
+/// What a screen's table is made of.
+pub(crate) struct Shape {
+    /// Its columns.
+    pub(crate) columns: &'static [Column],
+    /// Those that it has where there is hardly any room; without any the same.
+    pub(crate) tiny: &'static [Column],
+    /// The column that rows are found by: it carries the cursor.
+    pub(crate) name: &'static str,
+    /// The column that the rows are sorted by.
+    pub(crate) sorted: &'static str,
+}
+
+/// Draws headings and rows. `text_of` says what stands in a column of a row.
+pub(crate) fn draw<T: Copy>(
     pen: &mut Pen<'_>,
-    line: Rect,
-    placed: &Placed,
-    row: &RowView<'_>,
+    area: Rect,
+    shape: &Shape,
     table: &Table,
-    scratch: &mut Option<Scratch>,
+    lines: &[(RowView<'_>, T)],
+    text_of: impl Fn(&Pen<'_>, T, &'static str, &mut Seen) -> (String, Role),
+    seen: &mut Seen,
 ) {
+    let (heading, body) = split(area);
+    if lines.is_empty() {
+        return;
+    }
+    if table.wide {
+        return wide::draw(pen, (heading, body), shape, table, lines, text_of, seen);
+    }
+    let tiny = area.width < TINY && !shape.tiny.is_empty();
+    let placed = place(if tiny { shape.tiny } else { shape.columns }, area.width);
+    headings(pen, heading, &placed, shape.sorted, table.descending);
+    let mut scratch = None;
+    for (y, (view, row)) in (0..).zip(lines) {
+        let line = rows(body, y, 1);
+        for at in &placed {
+            if at.column.name == shape.name {
+                name(pen, line, at, view, table, &mut scratch);
+            } else {
+                let (text, role) = text_of(pen, *row, at.column.name, seen);
+                cell(pen, line, at, &text, role);
+            }
+        }
+        state_of(pen, line, view);
+    }
+}
+
+/// Marker, symbol and mark, before the first column.
+fn state_of(pen: &mut Pen<'_>, line: Rect, row: &RowView<'_>) {
     let symbols = pen.symbols();
     if row.selected {
         pen.put(line, 0, 0, symbols.marker(), Role::Marker);
@@ -128,7 +174,18 @@ pub(crate) fn name(
     if row.marked {
         pen.put(line, 2, 0, symbols.mark(), Role::Mark);
     }
-    let shown = cut_middle(row.name, usize::from(placed.width), symbols.ellipsis());
+}
+
+/// A row's name. `scratch` is made when a filter first needs it.
+fn name(
+    pen: &mut Pen<'_>,
+    line: Rect,
+    placed: &Placed,
+    row: &RowView<'_>,
+    table: &Table,
+    scratch: &mut Option<Scratch>,
+) {
+    let shown = cut_middle(row.name, usize::from(placed.width), pen.symbols().ellipsis());
     let role = match (row.selected, row.marked) {
         (true, _) => Role::Selection,
         (false, true) => Role::Mark,
@@ -166,6 +223,9 @@ pub(crate) fn filtered(
     let mut said: Vec<(String, Role)> = Vec::new();
     if let Some(since) = stale {
         said.push((format!("as of {} ago", age(since, state.now, seen)), Role::Warning));
+    }
+    if table.wide {
+        said.push(("wide".to_owned(), Role::Key));
     }
     if !table.marks().is_empty() {
         said.push((format!("{} marked", table.marks().len()), Role::Mark));
@@ -213,6 +273,23 @@ pub(crate) fn window(area: Rect, state: &State, table: &Table, seen: &mut Seen) 
 /// A part of the screen that can be clicked.
 pub(crate) fn region(area: Rect, hit: Hit) -> Region {
     Region { x: area.x, y: area.y, width: area.width, height: area.height, hit }
+}
+
+/// The rows of a table of runs that are in its window.
+pub(crate) fn runs<'a>(
+    pen: &Pen<'_>,
+    table: &'a Table,
+    range: std::ops::Range<usize>,
+    run_of: impl Fn(&str) -> Option<&'a Run>,
+) -> Vec<(RowView<'a>, &'a Run)> {
+    let rows = table.rows().get(range).unwrap_or_default();
+    let line = |row: &'a crate::app::table::Row| {
+        let run = run_of(&row.key)?;
+        let (selected, marked) = (table.cursor() == Some(&row.key), table.is_marked(&row.key));
+        let (symbol, role) = (pen.symbols().phase(run.phase), phase_role(run.phase));
+        Some((RowView { symbol, role, name: run.host.as_str(), selected, marked }, run))
+    };
+    rows.iter().filter_map(line).collect()
 }
 
 /// Headings and rows of an area.

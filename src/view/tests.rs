@@ -3,6 +3,7 @@
 mod inside;
 mod scene;
 mod sizes;
+mod wide;
 
 use scene::{Scene, deeds, down, failed_run, many, queues, site, targets, tokens};
 

@@ -36,14 +36,19 @@ async fn ground() -> Ground {
 }
 
 fn console(ground: &Ground, args: &[&str]) -> Pty {
+    let mut pty = console_at(ground, args);
+    pty.wait_for(" test ").wait_for(" pending");
+    pty
+}
+
+/// Wherever it starts.
+fn console_at(ground: &Ground, args: &[&str]) -> Pty {
     let mut command = Pty::hostwright(["--config"]);
     command.arg(ground.config());
     command.args(args);
     command.env("XDG_STATE_HOME", ground.dir.path().join("state"));
     command.env("HOME", ground.dir.path());
-    let mut pty = Pty::start(command, (120, 30));
-    pty.wait_for(" test ").wait_for(" pending");
-    pty
+    Pty::start(command, (120, 30))
 }
 
 fn file(ground: &Ground) -> PathBuf {
@@ -114,4 +119,41 @@ fn come_and_go(ground: &Ground) {
     let log = ground.dir.path().join("state/hostwright/log/hostwright.log");
     let log = std::fs::read_to_string(log).unwrap();
     assert!(log.contains("cannot read where the console was") && log.contains("test.json"), "{log}");
+}
+
+/// Killed inside a run's log, it is there again; where the run was deleted meanwhile it says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_kill_inside_a_runs_log_it_is_there_again() {
+    let ground = ground().await;
+    let ground = tokio::task::spawn_blocking(move || {
+        let mut pty = console(&ground, &["--screen", "runs"]);
+        pty.wait_for("db-1").keys("/").write(b"web-1\r").wait_for("1 hidden").keys("<enter>");
+        pty.wait_for("› web-1.example.org #1").keys("l l").wait_for("LOG").wait_gone("OVERVIEW");
+        let kept = || file(&ground).exists() && place(&ground)["run"]["zoom"] == true;
+        wait_until("the log in the file", || kept().then_some(()));
+        assert!(pty.signal(Signal::KILL).wait_exit() != 0);
+
+        // Killed before there was a list, it has forgotten nothing.
+        let mut pty = console_at(&ground, &[]);
+        assert!(pty.wait_for(" test ").signal(Signal::KILL).wait_exit() != 0);
+
+        let mut pty = console_at(&ground, &[]);
+        pty.wait_for("› web-1.example.org #1").wait_for("LOG").wait_gone("OVERVIEW");
+        pty.keys("<esc>").wait_for("OVERVIEW").keys("2").wait_for("1 hidden").keys("<enter>");
+        pty.wait_for("› web-1.example.org #1").keys("q");
+        assert_eq!(pty.wait_exit(), 0);
+        ground
+    });
+    let ground = ground.await.unwrap();
+    let host = hostwright::domain::HostName::parse("web-1.example.org").unwrap();
+    let [run] = ground.kube.runs(Some(&host)).await.unwrap().try_into().unwrap();
+    ground.kube.delete_run(&ground.permit(), &run).await.unwrap();
+    let left = tokio::task::spawn_blocking(move || {
+        let mut pty = console_at(&ground, &[]);
+        pty.wait_for(&format!("{} was open here before; it is gone", run.name))
+            .wait_for("No run passes")
+            .keys("q");
+        (pty.wait_exit(), place(&ground)["run"].is_null())
+    });
+    assert_eq!(left.await.unwrap(), (0, true));
 }

@@ -35,6 +35,22 @@ impl Pane {
             Self::Log => Self::Tasks,
         }
     }
+
+    /// Its name in what is kept.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tasks => "tasks",
+            Self::Result => "result",
+            Self::Log => "log",
+        }
+    }
+
+    /// The pane of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Tasks, Self::Result, Self::Log].into_iter().find(|pane| pane.name() == name)
+    }
 }
 
 /// What the right pane shows.

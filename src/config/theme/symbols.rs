@@ -97,6 +97,12 @@ impl SymbolSet {
         self.pick("›", ">")
     }
 
+    /// There is more before what is shown, and behind it.
+    #[must_use]
+    pub fn more(self) -> (&'static str, &'static str) {
+        (self.pick("‹", "<"), self.pick("›", ">"))
+    }
+
     /// No value.
     #[must_use]
     pub fn nothing(self) -> &'static str {
