@@ -9,7 +9,7 @@ use super::screens::Screen;
 use super::screens::run::Pane;
 use super::seen::Seen;
 use super::state::State;
-use super::{act_list, act_run, flight, input, open, permit, place, screens, texts, update};
+use super::{act_list, act_run, flight, input, open, permit, place, rights, screens, texts, update};
 use crate::config::Action;
 
 /// Does an action, or says why it cannot be done.
@@ -20,14 +20,18 @@ pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
         state.show(Level::Warning, format!("{action}: {reason}"));
         return;
     }
+    if let Some(reason) = permit::read_only(state, action) {
+        state.say(Level::Warning, reason, "");
+        return;
+    }
+    if let Some(reason) = rights::forbidden(state, action) {
+        rights::refuse(state, action, &reason);
+        return;
+    }
     if let Some(verb) = permit::verb(action) {
         let uids = subjects(state, seen);
-        if uids.is_empty() && permit::read_only(state, action).is_none() {
+        if uids.is_empty() {
             state.show(Level::Warning, "there is no row under the cursor");
-            return;
-        }
-        if let Some(reason) = permit::read_only(state, action) {
-            state.say(Level::Warning, reason, "");
             return;
         }
         open::ask(state, verb, &uids);

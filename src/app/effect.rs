@@ -178,6 +178,8 @@ pub enum Effect {
     Notify(String),
     /// Keep one line in the log file.
     WriteLog(String),
+    /// Ask the cluster again what we may do.
+    AskRights,
     /// Leave this environment for the one of this name.
     Switch(String),
     /// Draw everything again.
@@ -215,6 +217,7 @@ impl Effect {
             | Self::Cancel(_)
             | Self::WriteLog(_)
             | Self::Notify(_)
+            | Self::AskRights
             | Self::Switch(_)
             | Self::Redraw
             | Self::Suspend
@@ -248,6 +251,7 @@ impl Effect {
             | Self::Cancel(_)
             | Self::WriteLog(_)
             | Self::Notify(_)
+            | Self::AskRights
             | Self::Switch(_)
             | Self::Redraw
             | Self::Suspend
@@ -285,6 +289,7 @@ impl Effect {
             Self::Cancel(_) => "cancelling".to_owned(),
             Self::WriteLog(_) => "writing the log".to_owned(),
             Self::Notify(_) => "telling".to_owned(),
+            Self::AskRights => "asking what you may do".to_owned(),
             Self::Switch(name) => format!("switching to {name}"),
             Self::Redraw => "redrawing".to_owned(),
             Self::Suspend => "suspending".to_owned(),
@@ -317,6 +322,7 @@ impl Effect {
             | Self::Cancel(_)
             | Self::WriteLog(_)
             | Self::Notify(_)
+            | Self::AskRights
             | Self::Switch(_)
             | Self::Redraw
             | Self::Suspend

@@ -9,7 +9,7 @@ use super::screens::Screen;
 use super::state::State;
 use super::texts;
 use super::update;
-use crate::domain::{Parameters, Problem};
+use crate::domain::{Parameters, Problem, ProblemKind};
 
 /// Sends an effect out. Nothing when it would change something in read-only mode, or when the same is in flight.
 pub(super) fn start(state: &mut State, effect: Effect) -> Option<EffectId> {
@@ -150,7 +150,13 @@ pub(super) fn answer(state: &mut State, id: EffectId, result: Result<Answer, Pro
             state.store.put_result(*details);
             return;
         }
-        Err(problem) => Err(problem),
+        Err(problem) => {
+            // What was thought to be allowed is not, or not any more.
+            if problem.kind == ProblemKind::Forbidden {
+                state.outbox.push(Effect::AskRights);
+            }
+            Err(problem)
+        }
     };
     if !answer_bulk(state, id, &text) {
         match text {

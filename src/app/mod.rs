@@ -30,6 +30,7 @@ mod notice;
 mod open;
 pub mod permit;
 mod place;
+pub mod rights;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod screens;

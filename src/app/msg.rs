@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::items::Topic;
 use super::screens::list::Fresh;
 use super::{EffectId, Level, Mouse, Screen};
-use crate::config::{Key, Keymap};
+use crate::config::{Key, Keymap, Rights};
 use crate::domain::cluster::ClusterInfo;
 use crate::domain::results::{ResultDetails, RunResults};
 use crate::domain::{BackEnd, Health, Problem, Run, RunDetails};
@@ -91,6 +91,8 @@ pub enum Msg {
     },
     /// The name that decisions are signed with.
     Operator(String),
+    /// What the cluster lets us do.
+    Rights(Box<Rights>),
     /// The key map was changed.
     Keys(Box<Keymap>),
 }

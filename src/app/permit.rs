@@ -1,8 +1,8 @@
 //! Whether an action can be done now, and if not, why: the one place that footer, palette, help and handlers ask.
 
-use super::act_list;
 use super::dialog::Verb;
 use super::state::State;
+use super::{act_list, rights};
 use crate::config::{Action, Scope};
 use crate::domain::{Kind, Phase, Run};
 
@@ -31,7 +31,13 @@ pub fn addressed<'s>(state: &'s State, verb: Verb, run: &'s Run) -> &'s Run {
 /// Why a deed cannot be done on a run now; nothing when it can.
 #[must_use]
 pub fn refusal(state: &State, verb: Verb, run: &Run) -> Option<String> {
-    read_only(state, verb.action()).or_else(|| row_refusal(state, verb, run))
+    off(state, verb.action()).or_else(|| row_refusal(state, verb, run))
+}
+
+/// Why an action is switched off whatever the row is: nothing may be changed, or the cluster would refuse it.
+#[must_use]
+pub fn off(state: &State, action: Action) -> Option<String> {
+    read_only(state, action).or_else(|| rights::forbidden(state, action))
 }
 
 /// Why a run is not one for this deed now, whether anything may be changed or not.
@@ -112,8 +118,8 @@ pub fn unavailable(state: &State, action: Action) -> Option<String> {
     if let Some(elsewhere) = elsewhere(state, action) {
         return Some(elsewhere);
     }
-    if let Some(read_only) = read_only(state, action) {
-        return Some(read_only);
+    if let Some(off) = off(state, action) {
+        return Some(off);
     }
     if let Some(verb) = verb(action) {
         let marked = state.table().is_some_and(|t| !t.marks().is_empty());

@@ -3,7 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::environment::EnvironmentInfo;
+use crate::config::{Need, Rights, TargetSettings};
 use crate::domain::results::{ResultDetails, ResultStatus, TaskResult};
+use crate::domain::rights::Answer;
 use crate::domain::{HostName, Kind, Phase, Run};
 
 /// The moment that tests happen at.
@@ -110,4 +112,17 @@ pub(crate) fn environment() -> EnvironmentInfo {
         zone: jiff::tz::TimeZone::UTC,
         local: jiff::tz::TimeZone::fixed(jiff::tz::offset(2)),
     }
+}
+
+/// What the cluster says where it denies these rights.
+pub(crate) fn rights(denied: &[Need]) -> Rights {
+    let targets = TargetSettings {
+        namespace: "default".into(),
+        name: "scrape-collectd".into(),
+        key: "targets".into(),
+        port: 9103,
+    };
+    let answer = |need: &Need| if denied.contains(need) { Answer::No(String::new()) } else { Answer::Yes };
+    let of = |need: Need| (need, (need.right("hostwright", &targets), answer(&need)));
+    Rights { who: Some("olga".into()), answers: Need::ALL.map(of).into() }
 }

@@ -18,7 +18,7 @@ use super::screens::run::RunScreen;
 use super::screens::runs::RunsScreen;
 use super::store::Store;
 use super::table::Table;
-use crate::config::{Key, Keymap, Scope};
+use crate::config::{Key, Keymap, Rights, Scope};
 use crate::domain::{BackEnd, Health, Problem, Run};
 
 /// How many lines of what happened are kept.
@@ -40,6 +40,8 @@ pub struct State {
     pub environment: EnvironmentInfo,
     /// What keys mean.
     pub keymap: Keymap,
+    /// What the cluster lets us do, as far as it has said.
+    pub rights: Rights,
     /// When the newest message came.
     pub now: Timestamp,
     /// The terminal's columns and rows.
@@ -104,6 +106,7 @@ impl State {
         Self {
             environment,
             keymap,
+            rights: Rights::default(),
             now,
             size: (80, 24),
             store,

@@ -8,6 +8,8 @@ mod coming_back;
 mod inside_a_run;
 #[path = "tests_lists.rs"]
 pub(crate) mod lists;
+#[path = "tests_rights.rs"]
+mod rights;
 
 use jiff::SignedDuration;
 

@@ -22,13 +22,13 @@ fn deeds() -> Vec<(Action, &'static str)> {
 }
 
 /// Where an action counts, without `Global`: that is everywhere.
-fn places(row: &ActionInfo) -> Vec<Scope> {
+pub(super) fn places(row: &ActionInfo) -> Vec<Scope> {
     let here = |scope: &Scope| *scope != Scope::Global && row.action.in_scope(*scope);
     Scope::ALL.into_iter().filter(here).collect()
 }
 
 /// Consoles of the playground in this scope, with the cursor on each kind of row.
-fn stages(scope: Scope) -> Vec<Console> {
+pub(super) fn stages(scope: Scope) -> Vec<Console> {
     let rows = |topic: Topic, screen: &str, items: Vec<Item>| {
         (0..items.len())
             .map(|down| {
@@ -121,7 +121,7 @@ fn read_and_searched() -> Console {
 }
 
 /// Says yes to whatever stands in front, and fills in what a form needs.
-fn say_yes(console: &mut Console) -> Vec<Effect> {
+pub(super) fn say_yes(console: &mut Console) -> Vec<Effect> {
     match console.state.dialogs.last() {
         Some(Dialog::Confirm(confirm)) if confirm.typed.is_some() => console.press("s t a g i n g enter"),
         Some(Dialog::Confirm(_)) => console.press("y"),
@@ -175,7 +175,7 @@ fn kind(effect: &Effect) -> Option<&'static str> {
 }
 
 /// Presses an action's key; in the palette where it has none.
-fn press_action(console: &mut Console, row: &ActionInfo) -> Vec<Effect> {
+pub(super) fn press_action(console: &mut Console, row: &ActionInfo) -> Vec<Effect> {
     let scope = console.state.scope();
     let keys: Vec<String> =
         console.state.keymap.keys(scope, row.action).iter().map(ToString::to_string).collect();
@@ -185,7 +185,7 @@ fn press_action(console: &mut Console, row: &ActionInfo) -> Vec<Effect> {
     }
 }
 
-fn by_palette(console: &mut Console, row: &ActionInfo) -> Vec<Effect> {
+pub(super) fn by_palette(console: &mut Console, row: &ActionInfo) -> Vec<Effect> {
     console.press(":");
     console.send(Msg::Paste(row.name.to_owned()));
     console.press("enter")

@@ -4,8 +4,8 @@ use super::describe;
 use super::dialog::{Dialog, TextDialog, TextKind, Verb};
 use super::document::{Document, LineKind};
 use super::notice::Level;
-use super::permit;
 use super::state::State;
+use super::{permit, rights};
 use crate::config::{ACTIONS, Scope};
 use crate::domain::cluster::ClusterInfo;
 
@@ -39,9 +39,12 @@ pub(super) fn help(state: &mut State) {
         for row in ACTIONS.iter().filter(|r| r.scopes.contains(&part)) {
             let keys: Vec<String> =
                 state.keymap.keys(scope, row.action).iter().map(ToString::to_string).collect();
-            let possible = permit::read_only(state, row.action).is_none();
-            let off = if possible { "" } else { " (off: read-only)" };
-            doc.key(keys.join("  "), format!("{}{off}", row.description), possible);
+            let off = match (permit::read_only(state, row.action), rights::forbidden(state, row.action)) {
+                (Some(_), _) => " (off: read-only)".to_owned(),
+                (None, Some(reason)) => format!(" (off: {reason})"),
+                (None, None) => String::new(),
+            };
+            doc.key(keys.join("  "), format!("{}{off}", row.description), off.is_empty());
         }
     }
     doc.heading("In a question");
@@ -124,11 +127,15 @@ pub(super) fn why(state: &mut State, subject: Option<&str>) {
             copy.push_str(&format!("\n{reason}"));
         }
         for action in [Verb::Approve, Verb::Retry, Verb::Stop, Verb::Forget] {
-            if let Some(reason) = permit::refusal(state, action, run) {
+            // What the cluster would refuse is told below, of all actions.
+            if rights::forbidden(state, action.action()).is_none()
+                && let Some(reason) = permit::refusal(state, action, run)
+            {
                 doc.field(format!("no {}", action.action().info().label), reason);
             }
         }
     }
+    rights::explain(state, &mut doc, &mut copy);
     if doc.lines.is_empty() {
         doc.push(LineKind::Muted, "Nothing is wrong.");
     }

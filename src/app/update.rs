@@ -16,7 +16,7 @@ use super::screens::run::Shown;
 use super::screens::runs::Runs;
 use super::seen::Seen;
 use super::state::State;
-use super::{Screen, describe, flight, input, open, place, time};
+use super::{Screen, describe, flight, input, open, place, rights, time};
 use crate::domain::{BackEnd, Health, Kind, Phase, Problem, Run};
 
 /// The back ends in the order of the header.
@@ -58,6 +58,7 @@ pub fn update(state: &mut State, seen: &Seen, now: Timestamp, msg: Msg) -> Vec<E
         Msg::Note { level, text, advice } => state.say(level, text, advice),
         Msg::Start { screen, filter } => place::start(state, screen, filter.as_deref()),
         Msg::Operator(name) => state.environment.operator = name,
+        Msg::Rights(new) => rights::put(state, *new),
         Msg::Keys(keymap) => {
             (state.keymap, state.chord) = (*keymap, Vec::new());
             state.touch();
@@ -269,6 +270,10 @@ fn set_health(state: &mut State, back_end: BackEnd, health: Health) {
         && let Some((level, text, advice)) = text
     {
         state.remember(Entry { at: state.now, level, text, advice });
+    }
+    // Meanwhile it may have been told to let us do other things.
+    if back_end == BackEnd::Cluster && was_down && !now_down {
+        state.outbox.push(Effect::AskRights);
     }
     state.touch();
 }

@@ -110,6 +110,7 @@ async fn collect(known: &Known, now: Timestamp) -> String {
             match config.settings(None) {
                 Ok(settings) => {
                     section(&mut text, "back ends", &Box::pin(back_ends(&settings, &mut secrets)).await);
+                    section(&mut text, "rights on the cluster", &Box::pin(rights(&settings)).await);
                 }
                 Err(mistakes) => section(&mut text, "back ends", &format!("not asked: {mistakes}")),
             }
@@ -218,6 +219,19 @@ async fn back_ends(settings: &Settings, secrets: &mut Vec<Secret>) -> String {
     // The playground's address holds its token.
     secrets.splice(0..0, server);
     format!("environment {}\n{cluster}{queue}{ara}", environment.name)
+}
+
+/// What the cluster lets us do.
+async fn rights(settings: &Settings) -> String {
+    let environment = &settings.environment;
+    let kube = match Kube::connect(&environment.kubernetes).await {
+        Ok(kube) => kube,
+        Err(error) => return format!("not asked: {error}"),
+    };
+    match tokio::time::timeout(PATIENCE, crate::ops::rights::look(&kube, environment)).await {
+        Ok(rights) => super::permissions::summary(&rights),
+        Err(_) => format!("no answer within {} s", PATIENCE.as_secs()),
+    }
 }
 
 async fn asked(back_end: BackEnd, asking: impl Future<Output = Result<String, Problem>>) -> String {

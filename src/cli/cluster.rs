@@ -1,4 +1,4 @@
-//! `cluster info|ca`.
+//! `cluster info|ca|permissions`.
 
 use std::io::Write;
 
@@ -18,6 +18,8 @@ pub enum Command {
     Info,
     /// Print the cluster's root CA, PEM
     Ca,
+    /// Check what you may do, action by action, and print the rules that are missing
+    Permissions(super::permissions::Permissions),
 }
 
 pub(super) async fn run(context: &Context<'_>, command: Command) -> Result<(), Failure> {
@@ -28,6 +30,7 @@ pub(super) async fn run(context: &Context<'_>, command: Command) -> Result<(), F
             std::io::stdout().write_all(pem.as_bytes())?;
             Ok(())
         }
+        Command::Permissions(asked) => super::permissions::run(context, &asked).await,
     }
 }
 

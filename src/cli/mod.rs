@@ -9,6 +9,7 @@ pub mod config;
 pub mod hosts;
 pub mod manual;
 mod output;
+pub mod permissions;
 pub mod queue;
 pub mod runs;
 mod shell;
@@ -41,7 +42,7 @@ pub enum Noun {
     /// Bootstrap tokens: list, create, delete, join-command
     #[command(subcommand)]
     Tokens(tokens::Command),
-    /// The cluster: info, ca
+    /// The cluster: info, ca, permissions
     #[command(subcommand)]
     Cluster(cluster::Command),
     /// The runs' queues and the dead letters: list, requeue, drop

@@ -24,10 +24,12 @@ pub use place::{Mistake, MistakeKind, Mistakes, Place};
 pub use secrets::redact;
 mod actions;
 mod keys;
+mod rights;
 mod theme;
 
 pub use actions::{ACTIONS, Action, ActionInfo, Risk, Scope, keys_page};
 pub use keys::{Chord, Code, Found, Key, KeyNameError, Keymap, KeymapError};
+pub use rights::{Need, Rights};
 pub use settings::{
     Amqp, Approval, Ara, AraCredentials, ConsoleSettings, Environment, JobSettings, Kubernetes, Permit,
     Policy, ProvisionSettings, ReadOnly, Secret, ServerSettings, Settings, Signer, Symbols, TargetSettings,

@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 use super::outside::Outside;
-use super::{clipboard, deeds, notify, topics, watch};
+use super::{clipboard, deeds, notify, rights, topics, watch};
 use crate::app::{Answer, Effect, EffectId, Msg, RunRef};
 use crate::config::Settings;
 use crate::domain::{BackEnd, Health, Problem, ProblemKind};
@@ -102,6 +102,7 @@ impl Effects {
         }
         self.streams.spawn(self.outside.clone().connect_kube(self.tell.clone()));
         self.streams.spawn(self.outside.clone().tell_operator(self.tell.clone()));
+        self.streams.spawn(rights::watch(self.outside.clone(), self.tell.clone()));
         self.streams.spawn(self.outside.clone().watch_queue(self.tell.clone()));
         self.streams.spawn(watch::ara(self.outside.clone()));
         self.streams.spawn(watch::runs(self.outside.clone(), self.tell.clone()));
@@ -137,6 +138,7 @@ impl Effects {
                 self.looked = Some(task);
             }
             Effect::LookAway => self.looked = None,
+            Effect::AskRights => self.outside.ask_rights.notify_one(),
             Effect::Notify(text) => {
                 let console = &self.outside.settings.console;
                 self.words.extend(notify::sequence(&text, console.bell, console.notify, self.tmux));

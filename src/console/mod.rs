@@ -22,6 +22,7 @@ mod outside;
 mod paint;
 mod panics;
 mod reload;
+mod rights;
 mod shell;
 mod signals;
 mod start;

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::{Mutex, OnceCell, mpsc, watch};
+use tokio::sync::{Mutex, Notify, OnceCell, mpsc, watch};
 
 use crate::app::Msg;
 use crate::backend::amqp::Broker;
@@ -29,6 +29,8 @@ pub(crate) struct Outside {
     ara: Arc<OnceCell<Ara>>,
     /// ARA's health: whoever asks something of it learns it.
     ara_health: Arc<Mutex<Trouble>>,
+    /// What we may do is to be asked again.
+    pub(crate) ask_rights: Arc<Notify>,
 }
 
 impl Outside {
@@ -40,6 +42,7 @@ impl Outside {
             broker: Arc::default(),
             ara: Arc::default(),
             ara_health: Arc::new(Mutex::new(Trouble::new(BackEnd::Ara, tell))),
+            ask_rights: Arc::default(),
         }
     }
 

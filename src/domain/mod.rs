@@ -13,6 +13,7 @@ mod problem;
 pub mod queue;
 pub mod record;
 pub mod results;
+pub mod rights;
 mod run;
 pub mod target;
 pub mod text;

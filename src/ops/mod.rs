@@ -13,6 +13,7 @@ pub mod marks;
 pub mod prune;
 pub mod queue;
 pub mod results;
+pub mod rights;
 pub mod runs;
 pub mod shell;
 pub mod targets;

@@ -170,7 +170,7 @@ fn keys(pen: &mut Pen<'_>, area: Rect, state: &State) {
 
 /// Whether an action counts on this row: nothing when it does not, false when it is only switched off.
 fn counts_here(state: &State, action: Action) -> Option<bool> {
-    let on = permit::read_only(state, action).is_none();
+    let on = permit::off(state, action).is_none();
     if let Some(verb) = permit::verb(action) {
         let marked = state.table().is_some_and(|t| !t.marks().is_empty());
         let fits = match state.current() {

@@ -7,9 +7,9 @@ mod wide;
 
 use scene::{Scene, deeds, down, failed_run, many, queues, site, targets, tokens};
 
-use crate::app::sample::{ago, now, uid};
+use crate::app::sample::{ago, now, rights, uid};
 use crate::app::{Effect, Fresh, Msg, RunsMsg, Topic};
-use crate::config::{ColourDepth, SymbolSet, Theme};
+use crate::config::{ColourDepth, Need, SymbolSet, Theme};
 use crate::domain::{BackEnd, Health, Problem, ProblemKind};
 
 const SIZES: [(u16, u16); 3] = [(40, 12), (80, 24), (160, 50)];
@@ -216,6 +216,24 @@ fn read_only_greys_the_keys_and_says_so() {
     scene.press("a");
     picture("read_only_80x24", &mut scene);
     assert_eq!(scene.effects, []);
+}
+
+#[test]
+fn what_the_cluster_would_refuse_is_grey_and_says_why() {
+    let mut scene = site(80, 24);
+    scene.send(Msg::Rights(Box::new(rights(&[Need::PatchRun]))));
+    let grey = scene.styled();
+    scene.press("a");
+    picture("no_rights_80x24", &mut scene);
+    assert_eq!(scene.effects, [Effect::AskRights]);
+    let footer = |styled: &str| styled.lines().rev().take(2).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(footer(&grey), footer(&scene.styled()), "grey before it is pressed");
+    scene.press("w");
+    picture("no_rights_why_80x24", &mut scene);
+    scene.press("esc ?");
+    assert!(scene.text().contains("(off: you may not patch jobs.batch"), "{}", scene.text());
+    scene.press("esc :").send(Msg::Paste("approve".to_owned()));
+    assert!(scene.text().contains("you may not patch jobs.batch"), "{}", scene.text());
 }
 
 #[test]

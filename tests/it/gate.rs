@@ -69,10 +69,30 @@ impl Request {
         }
     }
 
+    /// The request that is asked about: whether it would be let through.
+    fn reviewed(&self, body: &[u8]) -> Option<Asked> {
+        if self.verb != "create" || self.resource != "selfsubjectaccessreviews" {
+            return None;
+        }
+        let review: serde_json::Value = serde_json::from_slice(body).unwrap();
+        let text = |field: &str| review["spec"]["resourceAttributes"][field].as_str().map(str::to_owned);
+        let part = text("subresource").map(|part| format!("/{part}")).unwrap_or_default();
+        let resource = text("resource")? + &part;
+        Some(Asked { verb: text("verb")?, resource, name: text("name"), review })
+    }
+
     /// True for what changes something: asking who one is and what one may is a POST too.
     pub(crate) fn changes(&self) -> bool {
         self.method != Method::GET && !self.resource.starts_with("selfsubject")
     }
+}
+
+/// What a review asks about.
+struct Asked {
+    verb: String,
+    resource: String,
+    name: Option<String>,
+    review: serde_json::Value,
 }
 
 #[derive(Default)]
@@ -87,6 +107,25 @@ struct Inner {
     /// What the next watches of jobs are told.
     expiries: Mutex<VecDeque<Expiry>>,
     seen: Mutex<Vec<Request>>,
+}
+
+impl Inner {
+    /// The user that it speaks of is olga.
+    fn denies(&self, verb: &str, resource: &str, path: &str) -> bool {
+        let kind = self.denied.lock().unwrap().iter().any(|(v, r)| *v == verb && *r == resource);
+        kind || self.spared.lock().unwrap().iter().any(|(v, end)| *v == verb && path.ends_with(end))
+    }
+
+    /// What a review would be told: the same as the request itself.
+    fn review(&self, asked: Option<Asked>) -> Option<Response> {
+        let Asked { verb, resource, name, mut review } = asked?;
+        let path = name.map(|name| format!("/{name}")).unwrap_or_default();
+        if !self.denies(&verb, &resource, &path) {
+            return None;
+        }
+        review["status"] = json!({"allowed": false, "reason": "no rule for olga"});
+        Some((StatusCode::CREATED, axum::Json(review)).into_response())
+    }
 }
 
 /// It ends when dropped.
@@ -199,10 +238,7 @@ async fn forward(
     let mut request = Request::read(&method, &uri);
     let token = inner.token.lock().unwrap().clone();
     let given = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let denied =
-        inner.denied.lock().unwrap().iter().any(|(v, r)| *v == request.verb && *r == request.resource);
-    let one = |(verb, end): &(&str, String)| *verb == request.verb && uri.path().ends_with(end);
-    let denied = denied || inner.spared.lock().unwrap().iter().any(one);
+    let denied = inner.denies(request.verb, &request.resource, uri.path());
     let watches_jobs = request.verb == "watch" && request.resource == "jobs";
     let expiry = if watches_jobs { inner.expiries.lock().unwrap().pop_front() } else { None };
     request.expired = expiry.is_some();
@@ -216,6 +252,8 @@ async fn forward(
             "{resource} is forbidden: User \"olga\" cannot {verb} resource \"{resource}\" in the namespace \"{namespace}\""
         );
         refusal(StatusCode::FORBIDDEN, "Forbidden", &message)
+    } else if let Some(answer) = inner.review(request.reviewed(&body)) {
+        answer
     } else {
         ask(&inner.server, &http, method, &uri, &headers, body).await
     };

@@ -33,6 +33,7 @@ mod proxy;
 mod pty;
 mod queue;
 mod repair;
+mod rights;
 mod runner;
 mod scenarios;
 mod screenshots;

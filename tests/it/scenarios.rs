@@ -9,6 +9,7 @@ use crate::gate::{Gate, Request};
 use crate::ground::Ground;
 use crate::operators::pending;
 use crate::pty::Pty;
+use crate::rights::wait_grey;
 
 /// What can be forbidden: verb, resource.
 const RIGHTS: [(&str, &str); 4] =
@@ -60,11 +61,13 @@ fn look_around(far: &Far, denied: &[(&str, &str)]) {
         wait_words(&mut pty, "cannot list resource \"secrets\" in the namespace \"kube-system\"");
     }
     if may("list", "jobs") {
-        pty.keys("1 g a").wait_for("Approve web-1").keys("y");
+        pty.keys("1 g");
+        wait_grey(&mut pty, "approve", !may("patch", "jobs"));
         if may("patch", "jobs") {
-            pty.wait_for("approved web-1");
+            pty.keys("a").wait_for("Approve web-1").keys("y").wait_for("approved web-1");
         } else {
-            wait_words(&mut pty, "cannot patch resource \"jobs\" in the namespace \"hostwright\"");
+            pty.keys("a");
+            wait_words(&mut pty, "cannot approve: you may not patch jobs.batch in namespace hostwright");
         }
     }
     // Where it was denied first it stays, so that it would ask again.

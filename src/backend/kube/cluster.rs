@@ -2,10 +2,14 @@
 
 use ::kube::api::{ListParams, PostParams};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent};
 
 use super::{Kube, KubeError, KubeErrorKind, limited};
 use crate::config::Permit;
+use crate::domain::rights::{Answer, Right};
 
 /// A ConfigMap's data, with what a conditional write needs.
 #[derive(Debug, Clone)]
@@ -75,6 +79,38 @@ impl Kube {
                 .await?;
         let user = review.status.and_then(|s| s.user_info).and_then(|u| u.username);
         Ok(user.unwrap_or_else(|| "unknown".to_owned()))
+    }
+
+    /// Whether the API server would let us do this: exact for one right, where a list of all our rules may be incomplete.
+    ///
+    /// # Errors
+    /// When it does not answer, or does not say such things to us.
+    pub async fn may(&self, right: &Right) -> Result<Answer, KubeError> {
+        let attributes = ResourceAttributes {
+            verb: Some(right.verb.to_owned()),
+            group: Some(right.group.to_owned()),
+            resource: Some(right.resource.to_owned()),
+            subresource: right.subresource.map(str::to_owned),
+            namespace: Some(right.namespace.clone()),
+            name: right.name.clone(),
+            ..ResourceAttributes::default()
+        };
+        let spec = SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(attributes),
+            ..SelfSubjectAccessReviewSpec::default()
+        };
+        let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+        let api: ::kube::Api<SelfSubjectAccessReview> = ::kube::Api::all(self.client.clone());
+        let doing = format!("ask whether we may {right}");
+        let status = limited(doing.as_str(), api.create(&PostParams::default(), &review)).await?.status;
+        let silent = || KubeError::new(KubeErrorKind::Failed, doing.as_str(), "the answer does not say");
+        let status = status.ok_or_else(silent)?;
+        if status.allowed {
+            return Ok(Answer::Yes);
+        }
+        let words = [status.reason, status.evaluation_error].into_iter().flatten();
+        let words: Vec<String> = words.filter(|words| !words.is_empty()).collect();
+        Ok(Answer::No(words.join("; ")))
     }
 
     /// The newest warning among a run's Events: what the cluster says of a Job that gets no pod (a quota, a missing account).
