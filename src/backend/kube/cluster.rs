@@ -100,7 +100,7 @@ impl Kube {
             ..SelfSubjectAccessReviewSpec::default()
         };
         let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
-        let api: ::kube::Api<SelfSubjectAccessReview> = ::kube::Api::all(self.client.clone());
+        let api: ::kube::Api<SelfSubjectAccessReview> = ::kube::Api::all(self.client());
         let doing = format!("ask whether we may {right}");
         let status = limited(doing.as_str(), api.create(&PostParams::default(), &review)).await?.status;
         let silent = || KubeError::new(KubeErrorKind::Failed, doing.as_str(), "the answer does not say");
