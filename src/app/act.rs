@@ -9,7 +9,7 @@ use super::screens::Screen;
 use super::screens::run::Pane;
 use super::seen::Seen;
 use super::state::State;
-use super::{act_list, act_run, flight, input, open, permit, place, rights, screens, texts, update};
+use super::{act_list, act_run, approvals, flight, input, open, permit, place, rights, screens, texts, update};
 use crate::config::Action;
 
 /// Does an action, or says why it cannot be done.
@@ -68,6 +68,7 @@ pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
         Action::Redraw => state.outbox.push(Effect::Redraw),
         Action::Suspend => state.outbox.push(Effect::Suspend),
         Action::Quit => quit(state),
+        Action::HoldApprovals | Action::ReleaseApprovals => approvals::ask(state, action),
         Action::Boot => {
             flight::start(state, Effect::BootMachine { id: EffectId(0) });
         }

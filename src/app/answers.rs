@@ -2,7 +2,7 @@
 
 use super::dialog::{Confirm, Dialog, Intent, Subject, Verb};
 use super::edit::Edited;
-use super::effect::Effect;
+use super::effect::{Effect, EffectId};
 use super::form::{Form, Wanted};
 use super::notice::Level;
 use super::seen::Seen;
@@ -65,6 +65,9 @@ fn press(state: &mut State, confirm: &Confirm, at: usize) -> bool {
     match intent {
         Intent::Quit => state.outbox.push(Effect::Quit),
         Intent::Switch(name) => state.outbox.push(Effect::Switch(name)),
+        Intent::Release(hold) => {
+            flight::start(state, Effect::Release { id: EffectId(0), hold });
+        }
         Intent::Edit => open::edit(state, confirm),
         Intent::Changes(changes) => flight::changes(state, changes),
         Intent::Do(verb, subjects) => decided(state, verb, subjects, None),
@@ -119,6 +122,9 @@ pub(super) fn form_key(state: &mut State, form: &mut Form, key: Key) -> bool {
 /// Sends a form off, if it is right. Returns whether it was.
 fn submit_form(state: &mut State, form: &mut Form) -> bool {
     match form.read(state) {
+        Ok(Wanted::Hold(reason)) => {
+            flight::start(state, Effect::Hold { id: EffectId(0), reason });
+        }
         Ok(Wanted::Change(change)) => flight::changes(state, vec![change]),
         Ok(Wanted::Approve(subjects, parameters)) => {
             decided(state, Verb::Approve, subjects, Some(&parameters));

@@ -30,6 +30,7 @@ fn of_question(confirm: &Confirm) -> Option<Vec<String>> {
     match intent {
         Intent::Do(verb, subjects) => Some(of_deed(*verb, subjects)),
         Intent::Changes(changes) => of_changes(changes),
+        Intent::Release(_) => Some(words("approvals release", [])),
         Intent::Edit | Intent::Switch(_) | Intent::Quit => None,
     }
 }

@@ -8,6 +8,7 @@ use super::filter::{Filter, Scratch};
 use super::form::Form;
 use super::state::State;
 use crate::config::{ACTIONS, Action, Scope};
+use crate::domain::approvals::Hold;
 
 /// A deed that runs are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,6 +73,8 @@ pub enum Intent {
     Edit,
     /// Change what is listed.
     Changes(Vec<Change>),
+    /// Release approvals from this hold.
+    Release(Hold),
     /// Leave this environment for the one of this name.
     Switch(String),
     /// Leave the console.

@@ -2,6 +2,7 @@
 
 use super::change::Change;
 use super::items::Topic;
+use crate::domain::approvals::Hold;
 use crate::domain::{HostName, Parameters};
 
 /// Tells one effect from another, and late answers from awaited ones.
@@ -94,6 +95,20 @@ pub enum Effect {
         id: EffectId,
         /// The host's newest run.
         run: RunRef,
+    },
+    /// Hold all approvals.
+    Hold {
+        /// The id of the answer.
+        id: EffectId,
+        /// Why.
+        reason: String,
+    },
+    /// Release approvals.
+    Release {
+        /// The id of the answer.
+        id: EffectId,
+        /// The hold that was looked at.
+        hold: Hold,
     },
     /// Change something that is listed.
     Change {
@@ -201,6 +216,8 @@ impl Effect {
             | Self::Retry { id, .. }
             | Self::Stop { id, .. }
             | Self::Forget { id, .. }
+            | Self::Hold { id, .. }
+            | Self::Release { id, .. }
             | Self::Change { id, .. }
             | Self::Shell { id, .. }
             | Self::Fetch { id, .. }
@@ -235,6 +252,8 @@ impl Effect {
             | Self::Retry { .. }
             | Self::Stop { .. }
             | Self::Forget { .. }
+            | Self::Hold { .. }
+            | Self::Release { .. }
             | Self::Change { .. }
             | Self::Shell { .. }
             | Self::BootMachine { .. } => true,
@@ -275,6 +294,8 @@ impl Effect {
             Self::Retry { run, .. } => format!("asking for another run of {}", run.host),
             Self::Stop { run, .. } => format!("stopping {}", run.name),
             Self::Forget { run, .. } => format!("forgetting {}", run.host),
+            Self::Hold { .. } => "holding all approvals".to_owned(),
+            Self::Release { .. } => "releasing approvals".to_owned(),
             Self::Change { change, .. } => change.doing(),
             Self::Shell { run, .. } => format!("opening a shell on {}", run.host),
             Self::Fetch { what, .. } => what.doing(),
@@ -312,7 +333,9 @@ impl Effect {
             | Self::SaveLog { run, .. }
             | Self::Follow { run } => Some(&run.uid),
             Self::FetchResult { run, .. } | Self::Unfollow { run } => Some(run),
-            Self::Change { .. }
+            Self::Hold { .. }
+            | Self::Release { .. }
+            | Self::Change { .. }
             | Self::Fetch { .. }
             | Self::Look(_)
             | Self::LookAway
@@ -339,6 +362,8 @@ impl Effect {
             | Self::Retry { id, .. }
             | Self::Stop { id, .. }
             | Self::Forget { id, .. }
+            | Self::Hold { id, .. }
+            | Self::Release { id, .. }
             | Self::Change { id, .. }
             | Self::Shell { id, .. }
             | Self::Fetch { id, .. }

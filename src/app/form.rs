@@ -7,6 +7,7 @@ use super::dialog::Subject;
 use super::edit::LineEdit;
 use super::state::State;
 use super::time;
+use crate::domain::approvals;
 use crate::domain::target::{self, LabelChange, NewTarget};
 use crate::domain::{NODE_GROUP, Parameters, is_token_group};
 
@@ -21,6 +22,8 @@ pub enum Purpose {
     LabelTargets(Vec<String>),
     /// Mint a token.
     MintToken,
+    /// Hold all approvals.
+    Hold,
 }
 
 /// One field.
@@ -58,6 +61,8 @@ pub struct Form {
 pub enum Wanted {
     /// A change of something that is listed.
     Change(Change),
+    /// Hold all approvals, for this reason.
+    Hold(String),
     /// Approve these runs so.
     Approve(Vec<Subject>, Parameters),
 }
@@ -113,6 +118,13 @@ impl Form {
             ("what for", String::new(), "a note for others"),
         ];
         Self::new("Mint a token".to_owned(), "mint", Purpose::MintToken, fields)
+    }
+
+    /// Why all approvals are held.
+    #[must_use]
+    pub fn hold() -> Self {
+        let fields = vec![("reason", String::new(), "everybody who wants to approve reads it")];
+        Self::new("Hold all approvals".to_owned(), "hold", Purpose::Hold, fields)
     }
 
     /// Everything that an approval fixes.
@@ -171,6 +183,9 @@ impl Form {
                     groups,
                     description: self.text(2).trim().to_owned(),
                 }))
+            }
+            Purpose::Hold => {
+                Ok(Wanted::Hold(approvals::reason(self.text(0)).map_err(|e| (0, e.to_string()))?))
             }
             Purpose::Approve(subjects) => Ok(Wanted::Approve(subjects.clone(), self.parameters()?)),
         }

@@ -10,6 +10,7 @@ mod act_log;
 mod act_run;
 mod act_search;
 mod answers;
+pub mod approvals;
 mod change;
 mod command;
 pub mod describe;

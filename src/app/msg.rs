@@ -6,6 +6,7 @@ use super::items::Topic;
 use super::screens::list::Fresh;
 use super::{EffectId, Level, Mouse, Screen};
 use crate::config::{Key, Keymap, Rights};
+use crate::domain::approvals::Standing;
 use crate::domain::cluster::ClusterInfo;
 use crate::domain::results::{ResultDetails, RunResults};
 use crate::domain::{BackEnd, Health, Problem, Run, RunDetails};
@@ -89,6 +90,8 @@ pub enum Msg {
         /// The filter of that screen, or of the first.
         filter: Option<String>,
     },
+    /// Whether approvals are held.
+    Approvals(Standing),
     /// The name that decisions are signed with.
     Operator(String),
     /// What the cluster lets us do.

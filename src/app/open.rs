@@ -1,6 +1,5 @@
 //! Opening things: runs, questions, texts.
 
-use super::describe;
 use super::dialog::{Button, Confirm, Dialog, Intent, Subject, Typed, Verb};
 use super::effect::{Effect, EffectId, RunRef};
 use super::flight;
@@ -10,6 +9,7 @@ use super::permit;
 use super::screens::Screen;
 use super::screens::run::{Pane, RunScreen};
 use super::state::State;
+use super::{approvals, describe};
 use crate::config::Risk;
 use crate::domain::{Parameters, Phase, Run};
 
@@ -159,6 +159,9 @@ fn question(state: &State, verb: Verb, subjects: Vec<Subject>, left_out: usize) 
     match subjects.as_slice() {
         [one] => describe_one(state, verb, one, &mut confirm),
         several => describe_several(state, verb, several, &mut confirm),
+    }
+    if verb == Verb::Approve {
+        confirm.notes.extend(approvals::doubt(state));
     }
     if left_out > 0 {
         confirm.notes.push(format!("{left_out} of the marked rows cannot be: they are left out."));

@@ -2,7 +2,7 @@
 
 use super::dialog::Verb;
 use super::state::State;
-use super::{act_list, rights};
+use super::{act_list, approvals, rights};
 use crate::config::{Action, Scope};
 use crate::domain::{Kind, Phase, Run};
 
@@ -31,7 +31,9 @@ pub fn addressed<'s>(state: &'s State, verb: Verb, run: &'s Run) -> &'s Run {
 /// Why a deed cannot be done on a run now; nothing when it can.
 #[must_use]
 pub fn refusal(state: &State, verb: Verb, run: &Run) -> Option<String> {
-    off(state, verb.action()).or_else(|| row_refusal(state, verb, run))
+    off(state, verb.action())
+        .or_else(|| approvals::held(state, verb, Some(run)))
+        .or_else(|| row_refusal(state, verb, run))
 }
 
 /// Why an action is switched off whatever the row is: nothing may be changed, or the cluster would refuse it.
@@ -124,6 +126,7 @@ pub fn unavailable(state: &State, action: Action) -> Option<String> {
     if let Some(verb) = verb(action) {
         let marked = state.table().is_some_and(|t| !t.marks().is_empty());
         return match state.current() {
+            run if approvals::held(state, verb, run).is_some() => approvals::held(state, verb, run),
             _ if marked => None,
             Some(run) => refusal(state, verb, run),
             None => Some("there is no row under the cursor".to_owned()),
@@ -133,6 +136,7 @@ pub fn unavailable(state: &State, action: Action) -> Option<String> {
         Action::Boot if !state.environment.playground => {
             Some("only the playground has machines to boot".to_owned())
         }
+        Action::HoldApprovals | Action::ReleaseApprovals => approvals::refusal(state, action),
         Action::Open | Action::Details | Action::Mark | Action::Copy
             if state.table().is_some_and(|table| table.cursor().is_none()) =>
         {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::log::LogBuffer;
+use crate::domain::approvals::Standing;
 use crate::domain::results::{ResultDetails, RunResults};
 use crate::domain::{BackEnd, Health, Kind, Phase, Problem, Run, RunDetails};
 
@@ -59,6 +60,8 @@ pub struct Store {
     result_details: VecDeque<ResultDetails>,
     logs: VecDeque<(String, LogBuffer)>,
     health: BTreeMap<BackEnd, Health>,
+    /// Whether approvals are held.
+    pub approvals: Standing,
 }
 
 /// The keys of rows that changed, came or went.

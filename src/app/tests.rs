@@ -2,6 +2,8 @@
 
 #[path = "tests_actions.rs"]
 mod actions;
+#[path = "tests_approvals.rs"]
+mod all_approvals;
 #[path = "tests_place.rs"]
 mod coming_back;
 #[path = "tests_run.rs"]
@@ -20,6 +22,19 @@ use super::*;
 use crate::config::{ACTIONS, Keymap, Risk, Scope};
 use crate::domain::results::{ResultStatus, RunResults};
 use crate::domain::{BackEnd, Decision, Health, Phase, Problem, ProblemKind, Run, Verdict};
+
+/// Approvals held by somebody.
+pub(crate) fn held(by: &str) -> crate::domain::approvals::Standing {
+    let hold = crate::domain::approvals::Hold {
+        by: by.into(),
+        at: ago(300),
+        reason: "the API servers are patched".into(),
+    };
+    crate::domain::approvals::Standing::Known(crate::domain::approvals::Approvals {
+        hold: Some(hold),
+        released: None,
+    })
+}
 
 /// A console without a screen.
 struct Console {

@@ -49,15 +49,21 @@ pub(super) fn stages(scope: Scope) -> Vec<Console> {
             console.press(&keys);
             console
         })
-        .collect()
+        .collect::<Vec<_>>()
+    };
+    let held = |keys: &str| {
+        let mut console = site();
+        console.press(keys);
+        console.send(Msg::Approvals(super::held("ben")));
+        console
     };
     let mut stages: Vec<Console> = match scope {
         Scope::Global => unreachable!("no screen"),
-        Scope::Hosts => runs("", ""),
-        Scope::Runs => runs("2", ""),
+        Scope::Hosts => runs("", "").into_iter().chain([held("")]).collect(),
+        Scope::Runs => runs("2", "").into_iter().chain([held("2")]).collect(),
         Scope::Run => {
             let mut stages: Vec<Console> = runs("", "enter");
-            stages.extend([inside_failed(), read_and_searched()]);
+            stages.extend([inside_failed(), read_and_searched(), held("enter")]);
             stages
         }
         Scope::Targets => rows(
@@ -133,6 +139,7 @@ pub(super) fn say_yes(console: &mut Console) -> Vec<Effect> {
                 let text = match label.as_str() {
                     "target" => "c.org",
                     "labels" => " rack=7",
+                    "reason" => "patching",
                     _ => "",
                 };
                 if *empty || label == "labels" {
@@ -156,6 +163,8 @@ fn kind(effect: &Effect) -> Option<&'static str> {
         Effect::Retry { .. } => "Retry",
         Effect::Stop { .. } => "Stop",
         Effect::Forget { .. } => "Forget",
+        Effect::Hold { .. } => "Hold",
+        Effect::Release { .. } => "Release",
         Effect::Shell { .. } => "Shell",
         Effect::BootMachine { .. } => "BootMachine",
         Effect::Change { change, .. } => match change {

@@ -16,7 +16,7 @@ use super::screens::run::Shown;
 use super::screens::runs::Runs;
 use super::seen::Seen;
 use super::state::State;
-use super::{Screen, describe, flight, input, open, place, rights, time};
+use super::{Screen, approvals, describe, flight, input, open, place, rights, time};
 use crate::domain::{BackEnd, Health, Kind, Phase, Problem, Run};
 
 /// The back ends in the order of the header.
@@ -57,6 +57,7 @@ pub fn update(state: &mut State, seen: &Seen, now: Timestamp, msg: Msg) -> Vec<E
         Msg::Listed { topic, result } => listed(state, topic, result),
         Msg::Note { level, text, advice } => state.say(level, text, advice),
         Msg::Start { screen, filter } => place::start(state, screen, filter.as_deref()),
+        Msg::Approvals(standing) => approvals::told(state, standing),
         Msg::Operator(name) => state.environment.operator = name,
         Msg::Rights(new) => rights::put(state, *new),
         Msg::Keys(keymap) => {

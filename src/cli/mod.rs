@@ -3,6 +3,7 @@
 
 pub mod activity;
 pub mod announce;
+pub mod approvals;
 pub mod bundle;
 pub mod cluster;
 pub mod config;
@@ -48,6 +49,9 @@ pub enum Noun {
     /// The runs' queues and the dead letters: list, requeue, drop
     #[command(subcommand)]
     Queue(queue::Command),
+    /// All approvals together: status, hold, release
+    #[command(subcommand)]
+    Approvals(approvals::Command),
     /// What was done, by whom, on what and the outcome
     Activity(activity::Command),
 }
@@ -74,7 +78,7 @@ impl From<Problem> for Failure {
         let code = match problem.kind {
             ProblemKind::Invalid => 2,
             ProblemKind::NotFound => 3,
-            ProblemKind::Conflict | ProblemKind::Refused => 4,
+            ProblemKind::Conflict | ProblemKind::Held | ProblemKind::Refused => 4,
             _ => 1,
         };
         Self { text: problem.to_string(), code }
@@ -162,6 +166,7 @@ async fn go(noun: Noun, settings: &Settings, format: Format) -> Result<(), Failu
         Noun::Tokens(command) => tokens::run(&context, command).await,
         Noun::Cluster(command) => cluster::run(&context, command).await,
         Noun::Queue(command) => queue::run(&context, command).await,
+        Noun::Approvals(command) => approvals::run(&context, command).await,
         Noun::Activity(command) => activity::run(&context, command).await,
     }
 }

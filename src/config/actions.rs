@@ -197,6 +197,8 @@ actions! {
     Retry "retry" "retry" "Run the host again, or all marked ones" [Hosts Runs Run] ["r"] Ask true;
     Stop "stop" "stop" "Stop the run: its pod is ended" [Hosts Runs Run] ["X"] Typed true;
     Forget "forget" "forget" "Forget the host, or all marked ones, and their runs" [Hosts] ["D"] Typed true;
+    HoldApprovals "hold-approvals" "hold" "Hold all approvals: nobody approves until they are released, the rule neither" [Hosts Runs Run] ["H"] Form true;
+    ReleaseApprovals "release-approvals" "release" "Release all approvals" [Hosts Runs Run] ["R"] Ask true;
     Shell "shell" "shell" "Open a shell on the host; the console waits" [Hosts Runs Run] ["!"] None true;
     Yaml "yaml" "as YAML" "Show the run's Job as the cluster has it" [Hosts Runs Run] ["Y"] None false;
     Boot "boot" "boot a machine" "Boot another machine (playground)" [Hosts] ["b"] None true;

@@ -8,6 +8,7 @@ use super::outside::Outside;
 use super::topics;
 use crate::app::{Answer, Effect, EffectId, Msg, RunRef};
 use crate::config::Variables;
+use crate::domain::approvals::Hold;
 use crate::domain::{Problem, ProblemKind};
 use crate::ops;
 use crate::ops::decide::{self, Changes, Seen};
@@ -16,6 +17,8 @@ use crate::ops::marks::{self, Wish};
 
 /// How often something long says how far it is.
 const PROGRESS: Duration = Duration::from_millis(100);
+/// What a hold is about, in problems.
+const APPROVALS: &str = "approvals";
 
 type Done = Result<Answer, Problem>;
 
@@ -32,6 +35,8 @@ pub(super) async fn carry_out(outside: Outside, effect: Effect, tell: mpsc::Send
         Effect::Retry { run, .. } => mark(&outside, run, String::new(), Wish::Retry).await,
         Effect::Stop { run, .. } => stop(&outside, &run).await,
         Effect::Forget { run, .. } => forget(&outside, &run).await,
+        Effect::Hold { reason, .. } => hold(&outside, &reason).await,
+        Effect::Release { hold, .. } => release(&outside, &hold).await,
         Effect::OpenRun { run, .. } => open(&outside, &run).await,
         Effect::FetchResult { result, .. } => fetch(&outside, result).await,
         Effect::Fetch { what, .. } => Box::pin(topics::read(&outside, what)).await,
@@ -119,6 +124,26 @@ async fn forget(outside: &Outside, run: &RunRef) -> Done {
         .await
         .map(|_| Answer::Done(format!("asked to forget {host}")))
         .map_err(|error| error.problem(&host))
+}
+
+async fn hold(outside: &Outside, reason: &str) -> Done {
+    let permit = outside.permit(APPROVALS)?;
+    let kube = outside.kube().await?;
+    let by = outside.operator(&kube, APPROVALS).await?;
+    ops::approvals::hold(&kube, &permit, reason, &by)
+        .await
+        .map(|_| Answer::Done("holding all approvals".to_owned()))
+        .map_err(|error| error.problem(APPROVALS))
+}
+
+async fn release(outside: &Outside, seen: &Hold) -> Done {
+    let permit = outside.permit(APPROVALS)?;
+    let kube = outside.kube().await?;
+    let by = outside.operator(&kube, APPROVALS).await?;
+    ops::approvals::release(&kube, &permit, Some(seen), &by)
+        .await
+        .map(|_| Answer::Done("released approvals".to_owned()))
+        .map_err(|error| error.problem(APPROVALS))
 }
 
 async fn boot(outside: &Outside) -> Done {

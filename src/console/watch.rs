@@ -1,10 +1,11 @@
-//! What streams in by itself: all runs, and the log and results of the one run that is looked at.
+//! What streams in by itself: all runs, whether approvals are held, and the log and results of the one run that is looked at.
 
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::outside::{Outside, Trouble};
@@ -27,10 +28,23 @@ pub(crate) async fn runs(outside: Outside, tell: mpsc::Sender<Msg>) {
     let Some(kube) = outside.kube_at_last().await else { return };
     let mut health = Trouble::new(BackEnd::Cluster, tell.clone());
     loop {
+        // Begun anew with the other watch: it may hang on the same dead line.
+        let mut beside = JoinSet::new();
+        beside.spawn(approvals(kube.clone(), tell.clone()));
         let events = std::pin::pin!(kube.watch_runs());
         match follow_runs(&kube, events, &mut health, &tell).await {
             Broke::Line => {}
             Broke::Listener => return,
+        }
+    }
+}
+
+/// Tells whether approvals are held.
+async fn approvals(kube: Kube, tell: mpsc::Sender<Msg>) {
+    let mut told = ops::approvals::watch(&kube);
+    while let Some(standing) = told.next().await {
+        if tell.send(Msg::Approvals(standing)).await.is_err() {
+            return;
         }
     }
 }

@@ -22,11 +22,13 @@ pub enum Deed {
     DeleteToken,
     Requeue,
     Drop,
+    Hold,
+    Release,
 }
 
 impl Deed {
     /// Each with the reason of its Event and the word on screen.
-    const ALL: [(Self, &'static str, &'static str); 15] = [
+    const ALL: [(Self, &'static str, &'static str); 17] = [
         (Self::Approve, "Approved", "approve"),
         (Self::Reject, "Rejected", "reject"),
         (Self::Stop, "Stopped", "stop"),
@@ -42,6 +44,8 @@ impl Deed {
         (Self::DeleteToken, "TokenDeleted", "delete token"),
         (Self::Requeue, "Requeued", "requeue"),
         (Self::Drop, "Dropped", "drop"),
+        (Self::Hold, "ApprovalsHeld", "hold approvals"),
+        (Self::Release, "ApprovalsReleased", "release approvals"),
     ];
 
     fn names(self) -> (&'static str, &'static str) {
@@ -115,6 +119,7 @@ pub struct Activity {
 pub fn subject(kind: &str, namespace: &str, name: &str) -> String {
     match kind {
         "Job" => format!("run {name}"),
+        "ConfigMap" if name == super::approvals::CONFIGMAP => "approvals".to_owned(),
         "ConfigMap" => format!("targets {namespace}/{name}"),
         "Secret" => format!("token {}", name.strip_prefix("bootstrap-token-").unwrap_or(name)),
         "Namespace" => format!("namespace {name}"),

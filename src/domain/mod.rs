@@ -2,6 +2,7 @@
 
 pub mod activity;
 mod announcement;
+pub mod approvals;
 pub mod cluster;
 mod decision;
 mod host;

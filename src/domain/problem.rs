@@ -43,6 +43,8 @@ pub enum ProblemKind {
     NotFound,
     /// Somebody else changed it meanwhile, or it is not open any more.
     Conflict,
+    /// An operator holds all approvals.
+    Held,
     /// Read-only, or a condition that does not hold.
     Refused,
     /// What was given cannot be used.

@@ -1,12 +1,13 @@
-//! Decisions: approve, reject, stop. One wins; the loser is told who.
+//! Decisions: approve, reject, stop. One wins; the loser is told who. While approvals are held ([`approvals`]) none is given.
 
 use jiff::Timestamp;
 
 use super::activity::failed;
-use super::{OpError, until_unchanged};
+use super::{OpError, approvals, until_unchanged};
 use crate::backend::kube::{Kube, KubeErrorKind};
 use crate::config::{Environment, Permit};
 use crate::domain::activity::{Deed, subject};
+use crate::domain::approvals::Approvals;
 use crate::domain::{Announcement, Decision, Message, Parameters, Phase, Run, RunDetails, Stop, Verdict};
 
 /// What the operator was looking at: a decision holds for nothing else.
@@ -58,10 +59,41 @@ pub fn parameters(environment: &Environment, announcement: &Announcement, change
     }
 }
 
+/// Who approves.
+#[derive(Clone, Copy)]
+enum Approver<'a> {
+    /// An operator, by name.
+    Operator(&'a str),
+    /// The configuration.
+    Rule,
+}
+
+impl Approver<'_> {
+    /// As decisions name it.
+    fn name(&self) -> &str {
+        match self {
+            Self::Operator(name) => name,
+            Self::Rule => "rule",
+        }
+    }
+
+    /// Whether approvals are not held. The rule has to know it; an operator who may not look is not stopped.
+    async fn may(&self, kube: &Kube, run: &Run) -> Result<(), OpError> {
+        let deed = || format!("approve {}", run.host);
+        match self {
+            Self::Operator(_) => approvals::not_held(kube, deed).await.map(drop),
+            Self::Rule => match approvals::look(kube).await? {
+                Approvals { hold: Some(hold), .. } => Err(OpError::Held { deed: deed(), hold }),
+                Approvals { hold: None, .. } => Ok(()),
+            },
+        }
+    }
+}
+
 /// Approves a pending run: it is resumed with the decision on it.
 ///
 /// # Errors
-/// When somebody decided before, the announcement has changed, or the API server refuses.
+/// When somebody decided before, the announcement has changed, approvals are held, or the API server refuses.
 pub async fn approve(
     kube: &Kube,
     permit: &Permit,
@@ -70,11 +102,37 @@ pub async fn approve(
     changes: &Changes,
     by: &str,
 ) -> Result<RunDetails, OpError> {
+    approve_as(kube, permit, environment, seen, changes, Approver::Operator(by)).await
+}
+
+/// Approves a pending run as the configuration says. Where nobody can tell whether approvals are held the rule waits.
+///
+/// # Errors
+/// As [`approve`]; also when the ConfigMap that says whether approvals are held may not be read.
+pub async fn approve_by_rule(
+    kube: &Kube,
+    permit: &Permit,
+    environment: &Environment,
+    seen: &Seen,
+) -> Result<RunDetails, OpError> {
+    approve_as(kube, permit, environment, seen, &Changes::default(), Approver::Rule).await
+}
+
+async fn approve_as(
+    kube: &Kube,
+    permit: &Permit,
+    environment: &Environment,
+    seen: &Seen,
+    changes: &Changes,
+    approver: Approver<'_>,
+) -> Result<RunDetails, OpError> {
+    let by = approver.name();
     let approved = until_unchanged(&format!("approve {}", seen.name), || async {
         let details = open(kube, seen).await?;
         if details.run.digest != seen.digest {
             return Err(OpError::Changed(details.run.host));
         }
+        approver.may(kube, &details.run).await?;
         let decision = Decision { verdict: Verdict::Approved, by: by.to_owned(), at: Timestamp::now() };
         let parameters = parameters(environment, &details.announcement, changes);
         can_be_applied(&details, &parameters)?;

@@ -7,6 +7,8 @@ use crate::backend::ara::AraError;
 use crate::backend::hook::HookError;
 use crate::backend::kube::{KubeError, KubeErrorKind};
 use crate::config::ReadOnly;
+use crate::domain::approvals::{Hold, Release};
+use crate::domain::record::stamp;
 use crate::domain::target::TargetsError;
 use crate::domain::{HostName, Phase, Problem, ProblemKind, Verdict};
 
@@ -43,6 +45,20 @@ pub enum OpError {
     /// The host said something else since the operator looked.
     #[error("cannot approve {0}: its announcement has changed since you looked: look again, then decide")]
     Changed(HostName),
+    /// An operator holds all approvals.
+    #[error("cannot {deed}: approvals are {}", hold.words())]
+    Held {
+        /// What was refused.
+        deed: String,
+        /// Who holds them, since when and why.
+        hold: Hold,
+    },
+    /// Another hold than the one that was looked at.
+    #[error("cannot release approvals: they are {} by now: look again, then decide", .0.words())]
+    HeldAnew(Hold),
+    /// There is no hold to be released.
+    #[error("cannot release approvals: they are not held{}", ended(.0.as_ref()))]
+    NotHeld(Option<Release>),
     /// The run is not where the deed needs it to be.
     #[error("cannot {deed} {run}: it is {phase}")]
     Phase {
@@ -101,6 +117,10 @@ pub enum OpError {
     Missing(String),
 }
 
+fn ended(release: Option<&Release>) -> String {
+    release.map(|r| format!(": {} released them at {}", r.by, stamp(r.at))).unwrap_or_default()
+}
+
 impl OpError {
     /// As the console and the commands show it.
     #[must_use]
@@ -113,6 +133,11 @@ impl OpError {
             Self::ReadOnly(_) => ProblemKind::Refused,
             Self::NotFound(_) => ProblemKind::NotFound,
             Self::Decided { .. } | Self::Changed(_) | Self::Contended(_) => ProblemKind::Conflict,
+            Self::Held { .. } => {
+                let advice = "`hostwright approvals release` lets them go on";
+                return Problem::new(subject, ProblemKind::Held, self.to_string()).advise(advice);
+            }
+            Self::NotHeld(_) | Self::HeldAnew(_) => ProblemKind::Conflict,
             Self::Phase { .. } | Self::Asked { .. } | Self::Busy { .. } => ProblemKind::Refused,
             Self::Invalid(_) => ProblemKind::Invalid,
             Self::Targets { .. } | Self::Missing(_) => ProblemKind::Failed,

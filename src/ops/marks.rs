@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::activity::failed;
 use super::decide::{Changes, Seen, current, on, parameters};
-use super::{OpError, until_unchanged};
+use super::{OpError, approvals, until_unchanged};
 use crate::backend::kube::{JobTemplate, Kube, NewRun, RunsEvent};
 use crate::config::{Environment, Permit};
 use crate::domain::activity::Deed;
@@ -66,6 +66,19 @@ impl Wish {
         }
     }
 
+    /// Whether answering it starts what may change a host: held like an approval, which it is. Undoing a rejection only makes a
+    /// run that waits for one.
+    #[must_use]
+    pub fn starts(self, run: &Run) -> bool {
+        self == Self::Retry && run.phase != Phase::Rejected
+    }
+
+    /// Whether the server has to answer the run's mark of this kind now.
+    #[must_use]
+    pub fn is_due(self, run: &Run, held: bool) -> bool {
+        self.mark(run).is_some_and(Mark::waits) && !run.deleting && !(held && self.starts(run))
+    }
+
     /// The run's mark of this kind.
     #[must_use]
     pub fn mark(self, run: &Run) -> Option<&Mark> {
@@ -79,7 +92,7 @@ impl Wish {
 /// Leaves a mark on the run that was looked at.
 ///
 /// # Errors
-/// When the run does not allow it, its announcement has changed, somebody asked before, or the API server refuses.
+/// When the run does not allow it, its announcement has changed, somebody asked before, a retry is held like all approvals, or the API server refuses.
 pub async fn mark(
     kube: &Kube,
     permit: &Permit,
@@ -102,6 +115,9 @@ pub async fn mark(
         }
         if !seen.digest.is_empty() && run.digest != seen.digest {
             return Err(OpError::Changed(run.host.clone()));
+        }
+        if wish.starts(run) {
+            approvals::not_held(kube, || format!("retry {}", run.host)).await?;
         }
         // One check of a host at a time: the second would only say the same, or see the first at work.
         if wish == Wish::Check
@@ -133,7 +149,7 @@ fn goes_on(run: &Run) -> bool {
 }
 
 /// Turns a run's waiting marks into new Jobs; what the server does on every change. Doing it twice makes one Job: the new run
-/// names the mark that it answers.
+/// names the mark that it answers. With `held`, what would start a change of the host waits.
 ///
 /// # Errors
 /// When the API server does not answer or refuses; the marks stay, and the next pass tries again.
@@ -143,10 +159,11 @@ pub async fn answer(
     environment: &Environment,
     template: &JobTemplate,
     run: &Run,
+    held: bool,
 ) -> Result<Vec<Run>, OpError> {
     let mut made = Vec::new();
     for wish in Wish::ALL {
-        if wish.mark(run).is_some_and(Mark::waits) && !run.deleting {
+        if wish.is_due(run, held) {
             let server = Server { kube, permit, environment, template };
             made.extend(server.answer(wish, run).await?);
         }

@@ -2,6 +2,7 @@
 
 pub mod activity;
 pub mod announce;
+pub mod approvals;
 pub mod cluster;
 pub mod decide;
 pub mod deliver;

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use crate::backend::kube::{Kube, RunsEvent};
+use crate::domain::approvals::Standing;
 use crate::domain::{Health, Phase, Run};
 
 /// So long after its next try a watch that broke off and says nothing is taken to have gone on.
@@ -29,6 +30,8 @@ pub(super) struct Overview {
     pub(super) pending: Option<usize>,
     /// Whether this replica delivers.
     pub(super) delivers: bool,
+    /// Whether approvals are held.
+    pub(super) approvals: Standing,
 }
 
 /// The runs as the watch last told them; shared by the watch and the worker, never held over an await.

@@ -339,6 +339,7 @@ async fn ready(State(hook): State<Hook>) -> Response {
         "ara": word(&overview.ara),
         "pending": overview.pending,
         "delivers": overview.delivers,
+        "approvals": overview.approvals.word(),
     });
     (status, Json(body)).into_response()
 }

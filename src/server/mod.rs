@@ -3,6 +3,7 @@
 //! `run(listener, context, shutdown)` ends when it is told to, after what is under way is done.
 
 mod access;
+mod approvals;
 mod follow;
 mod hook;
 mod listen;

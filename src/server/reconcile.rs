@@ -15,11 +15,13 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Context;
 use super::follow::{self, Overview, Runs, lock};
 use super::notes::Notes;
+use super::{Context, approvals};
 use crate::backend::kube::Holder;
-use crate::domain::{Health, Mark, Phase, Run};
+use crate::domain::approvals::Standing;
+use crate::domain::{Health, Phase, Run};
+use crate::ops::marks::Wish;
 use crate::ops::{self, OpError};
 
 const LEASE: &str = "hostwright-server";
@@ -39,8 +41,9 @@ pub(super) async fn run(
     let leads = Arc::new(AtomicBool::new(false));
     tokio::join!(
         follow::follow(&context, &runs, &changed, &overview, &shutdown),
+        approvals::follow(&context, &changed, &overview, &shutdown),
         lead(&context, &leads, &changed, &overview, &shutdown),
-        work(&context, &runs, &changed, &leads, &shutdown),
+        work(&context, &runs, &changed, &leads, &overview, &shutdown),
         ask_ara(&context, &overview, &shutdown),
         connect(&context, &shutdown),
     );
@@ -144,6 +147,7 @@ async fn work(
     runs: &Runs,
     changed: &Notify,
     leads: &AtomicBool,
+    overview: &watch::Sender<Overview>,
     shutdown: &CancellationToken,
 ) {
     let mut broker = context.broker.as_ref().map(crate::backend::amqp::Broker::health);
@@ -167,9 +171,10 @@ async fn work(
         }
         resting.retain(|_, since| since.elapsed() < REST);
         notes.forget_old();
+        let approvals = overview.borrow().approvals.clone();
         let due: Vec<Run> = lock(runs)
             .values()
-            .filter(|run| !resting.contains_key(&run.uid) && needs_work(context, run))
+            .filter(|run| !resting.contains_key(&run.uid) && needs_work(context, run, &approvals))
             .cloned()
             .collect();
         let waiting = due.iter().filter(|run| run.undelivered()).count();
@@ -177,7 +182,7 @@ async fn work(
             tracing::warn!(waiting, "the broker is down: deliveries wait");
         }
         let failed = tokio::select! {
-            failed = serve_all(context, due, &notes) => failed,
+            failed = serve_all(context, due, &notes, &approvals) => failed,
             () = shutdown.cancelled() => return,
         };
         resting.extend(failed.into_iter().map(|uid| (uid, Instant::now())));
@@ -214,23 +219,25 @@ async fn back(health: &mut Option<watch::Receiver<Health>>) {
     }
 }
 
-fn needs_work(context: &Context, run: &Run) -> bool {
-    by_rule(context, run)
+fn needs_work(context: &Context, run: &Run, approvals: &Standing) -> bool {
+    by_rule(context, run, approvals)
         || run.undelivered()
-        || [&run.retry, &run.check].into_iter().flatten().any(Mark::waits)
+        || Wish::ALL.into_iter().any(|wish| wish.is_due(run, approvals.hold().is_some()))
         || ops::forget::asked(run)
         || (run.queue && run.is_over())
 }
 
-fn by_rule(context: &Context, run: &Run) -> bool {
-    run.phase == Phase::Pending && !run.deleting && context.environment.approval.approves(run.host.as_str())
+/// Whether the rule approves a run: not while approvals are held, or while nobody knows whether they are.
+fn by_rule(context: &Context, run: &Run, approvals: &Standing) -> bool {
+    let pending = run.phase == Phase::Pending && !run.deleting;
+    pending && approvals.is_open() && context.environment.approval.approves(run.host.as_str())
 }
 
 /// Serves several runs at once; returns those that failed.
-async fn serve_all(context: &Context, due: Vec<Run>, notes: &Notes) -> Vec<String> {
+async fn serve_all(context: &Context, due: Vec<Run>, notes: &Notes, approvals: &Standing) -> Vec<String> {
     futures_util::stream::iter(due)
         .map(|run| async move {
-            let failed = serve_one(context, &run, notes).await.err()?;
+            let failed = serve_one(context, &run, notes, approvals).await.err()?;
             tracing::warn!(run = run.name, error = %failed, "tried again later");
             Some(run.uid)
         })
@@ -240,16 +247,17 @@ async fn serve_all(context: &Context, due: Vec<Run>, notes: &Notes) -> Vec<Strin
         .await
 }
 
-async fn serve_one(context: &Context, run: &Run, notes: &Notes) -> Result<(), OpError> {
+async fn serve_one(context: &Context, run: &Run, notes: &Notes, approvals: &Standing) -> Result<(), OpError> {
     let Context { kube, permit, environment, template, broker, .. } = context;
-    if by_rule(context, run) {
-        let changes = ops::decide::Changes::default();
-        match ops::decide::approve(kube, permit, environment, &run.into(), &changes, "rule").await {
+    if by_rule(context, run, approvals) {
+        match ops::decide::approve_by_rule(kube, permit, environment, &run.into()).await {
             Ok(_) | Err(OpError::Decided { .. } | OpError::Changed(_) | OpError::NotFound(_)) => {}
+            // The watch over the hold tells when it is over, and then this run is looked at again.
+            Err(OpError::Held { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    ops::marks::answer(kube, permit, environment, template, run).await?;
+    ops::marks::answer(kube, permit, environment, template, run, approvals.hold().is_some()).await?;
     if ops::forget::asked(run) {
         Box::pin(ops::forget::carry_out(kube, permit, run)).await?;
     }

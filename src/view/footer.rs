@@ -9,7 +9,7 @@ use super::text::{cut_end, width};
 use super::words::spinner;
 use crate::app::screens::run::Pane;
 use crate::app::table::Table;
-use crate::app::{Level, Screen, Seen, State, Topic, permit, time};
+use crate::app::{Level, Screen, Seen, State, Topic, approvals, permit, time};
 use crate::config::{Action, Role};
 
 /// So many keys are shown; help has the others.
@@ -170,8 +170,9 @@ fn keys(pen: &mut Pen<'_>, area: Rect, state: &State) {
 
 /// Whether an action counts on this row: nothing when it does not, false when it is only switched off.
 fn counts_here(state: &State, action: Action) -> Option<bool> {
-    let on = permit::off(state, action).is_none();
+    let mut on = permit::off(state, action).is_none();
     if let Some(verb) = permit::verb(action) {
+        on &= approvals::held(state, verb, state.current()).is_none();
         let marked = state.table().is_some_and(|t| !t.marks().is_empty());
         let fits = match state.current() {
             _ if marked => true,

@@ -3,6 +3,7 @@
 //! `console` calls [`draw`] when a frame is due; nothing here changes the state or keeps anything between frames. What the next keys refer
 //! to (window, rows, the object under the cursor, when the text changes by itself) is returned as [`Seen`].
 
+mod banner;
 mod dialog;
 mod doc;
 mod empty;
@@ -38,8 +39,9 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, theme: &Theme) -> Seen {
         return seen;
     }
     let mut pen = Pen { buffer: frame.buffer_mut(), theme };
-    let layout = Layout::new(area, footer::wants_details(state));
+    let layout = Layout::new(area, footer::wants_details(state), banner::wanted(state));
     header::draw(&mut pen, &layout, state, &mut seen);
+    banner::draw(&mut pen, layout.banner, state, &mut seen);
     match state.screen {
         Screen::Hosts => hosts::draw(&mut pen, &layout, state, &mut seen),
         Screen::Runs => runs::draw(&mut pen, &layout, state, &mut seen),

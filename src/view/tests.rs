@@ -9,7 +9,7 @@ use scene::{Scene, deeds, down, failed_run, many, queues, site, targets, tokens}
 
 use crate::app::sample::{ago, now, rights, uid};
 use crate::app::{Effect, Fresh, Msg, RunsMsg, Topic};
-use crate::config::{ColourDepth, Need, SymbolSet, Theme};
+use crate::config::{ColourDepth, Need, Role, SymbolSet, Theme};
 use crate::domain::{BackEnd, Health, Problem, ProblemKind};
 
 const SIZES: [(u16, u16); 3] = [(40, 12), (80, 24), (160, 50)];
@@ -207,6 +207,38 @@ fn what_the_cluster_said_last_is_kept_and_marked_as_old() {
     scene.health(BackEnd::Cluster, down("cannot reach https://10.0.0.1:6443: connection refused"));
     scene.health(BackEnd::Ara, down("ara answers 401"));
     picture("stale_120x24", &mut scene);
+}
+
+#[test]
+fn that_approvals_are_held_is_on_every_screen() {
+    let hold = || Msg::Approvals(crate::app::tests::held("ben@example.org"));
+    for (width, height) in SIZES {
+        let mut scene = site(width, height);
+        scene.send(hold());
+        picture(&format!("held_{width}x{height}"), &mut scene);
+        let cell = scene.draw()[(1, height - 1)].clone();
+        let disabled = scene.theme.style(Role::Disabled).fg.map(super::pen::colour);
+        assert_eq!((cell.symbol(), Some(cell.fg)), ("a", disabled), "{width}x{height}");
+    }
+    for (name, mut scene) in [
+        ("run", failed_run(80, 24)),
+        ("tokens", tokens(80, 24)),
+        ("queue", queues(80, 24)),
+        ("activity", deeds(80, 24)),
+    ] {
+        scene.send(hold());
+        let text = scene.text();
+        let banner = text.lines().nth(1).unwrap_or_default();
+        assert!(banner.contains("held for 5m by ben@example.org: the API servers"), "{name}: {text}");
+    }
+    for keys in ["H", "R", "a"] {
+        let mut scene = site(80, 24);
+        if keys != "H" {
+            scene.send(hold());
+        }
+        scene.press(keys);
+        picture(&format!("held_{keys}_80x24").to_lowercase(), &mut scene);
+    }
 }
 
 #[test]

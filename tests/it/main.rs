@@ -13,6 +13,7 @@
 mod activity;
 mod amqp;
 mod api;
+mod approvals;
 mod ara;
 mod bulk;
 mod bundle;

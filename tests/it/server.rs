@@ -35,11 +35,11 @@ const HOUR: Duration = Duration::from_secs(3600);
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB9dG4kjRhQTtWTVzd2t27+t0DEHBPW7iOD23TUiYLio";
 
 /// A cluster that can be stopped and started again, with settings that point at it.
-struct Cluster {
-    dir: TempDir,
+pub(crate) struct Cluster {
+    pub(crate) dir: TempDir,
     address: SocketAddr,
-    settings: Settings,
-    kube: Kube,
+    pub(crate) settings: Settings,
+    pub(crate) kube: Kube,
     shutdown: CancellationToken,
     running: JoinHandle<Result<(), ApiError>>,
 }
@@ -51,11 +51,11 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with(|_| {}).await
     }
 
-    async fn with(change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) async fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let dir = support::temp();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -88,11 +88,11 @@ impl Cluster {
         self.running = serve_api(self.dir.path(), listener, &self.shutdown);
     }
 
-    fn permit(&self) -> Permit {
+    pub(crate) fn permit(&self) -> Permit {
         self.settings.permit().unwrap()
     }
 
-    async fn runs(&self) -> Vec<Run> {
+    pub(crate) async fn runs(&self) -> Vec<Run> {
         let mut runs = self.kube.runs(None).await.unwrap();
         runs.sort_by(|a, b| (&a.host, a.kind, a.number).cmp(&(&b.host, b.kind, b.number)));
         runs
@@ -102,28 +102,28 @@ impl Cluster {
         self.runs().await.into_iter().map(|run| run.name).collect()
     }
 
-    async fn of(&self, host: &str) -> RunDetails {
+    pub(crate) async fn of(&self, host: &str) -> RunDetails {
         ops::runs::of_host(&self.kube, &host.parse().unwrap()).await.unwrap()
     }
 
-    async fn approve(&self, host: &str) -> RunDetails {
+    pub(crate) async fn approve(&self, host: &str) -> RunDetails {
         let seen = Seen::from(&self.of(host).await.run);
         let changes = decide::Changes::default();
         let environment = &self.settings.environment;
         decide::approve(&self.kube, &self.permit(), environment, &seen, &changes, "ann").await.unwrap()
     }
 
-    async fn reject(&self, host: &str) -> RunDetails {
+    pub(crate) async fn reject(&self, host: &str) -> RunDetails {
         let seen = Seen::from(&self.of(host).await.run);
         decide::reject(&self.kube, &self.permit(), &seen, "ann").await.unwrap()
     }
 
-    async fn mark(&self, wish: Wish, run: &Run) {
+    pub(crate) async fn mark(&self, wish: Wish, run: &Run) {
         marks::mark(&self.kube, &self.permit(), wish, &run.into(), "bob").await.unwrap();
     }
 
     /// Runs a command of the real program on this cluster.
-    fn command(&self, args: &[&str]) -> std::process::Output {
+    pub(crate) fn command(&self, args: &[&str]) -> std::process::Output {
         let config = self.dir.path().join("config.toml");
         let text = json!({"environments": {"test": {
             "kubernetes": {"kubeconfig": self.settings.environment.kubernetes.kubeconfig},
@@ -135,7 +135,7 @@ impl Cluster {
     }
 
     /// Waits for something to be so in the cluster.
-    async fn until(&self, what: &str, condition: impl Fn(&[Run]) -> bool) -> Vec<Run> {
+    pub(crate) async fn until(&self, what: &str, condition: impl Fn(&[Run]) -> bool) -> Vec<Run> {
         let mut runs = Vec::new();
         let told = tokio::time::timeout(PATIENCE, async {
             loop {
@@ -162,7 +162,7 @@ fn serve_api(
 }
 
 /// A server that runs in this process.
-struct Server {
+pub(crate) struct Server {
     address: SocketAddr,
     shutdown: CancellationToken,
     running: JoinHandle<()>,
@@ -176,20 +176,20 @@ impl Drop for Server {
 
 impl Server {
     /// One that has seen the cluster.
-    async fn start(cluster: &Cluster) -> Self {
+    pub(crate) async fn start(cluster: &Cluster) -> Self {
         let server = Self::start_unseen(&cluster.settings).await;
         server.until_ready(200, |_| true).await;
         server
     }
 
     /// One that has seen the cluster and does the work.
-    async fn leading(cluster: &Cluster) -> Self {
+    pub(crate) async fn leading(cluster: &Cluster) -> Self {
         let server = Self::start_unseen(&cluster.settings).await;
         server.until_ready(200, |said| said["delivers"] == true).await;
         server
     }
 
-    async fn start_unseen(settings: &Settings) -> Self {
+    pub(crate) async fn start_unseen(settings: &Settings) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let context = Context::new(settings).await.unwrap();
@@ -198,7 +198,7 @@ impl Server {
         Self { address, shutdown, running }
     }
 
-    async fn stop(mut self) {
+    pub(crate) async fn stop(mut self) {
         self.shutdown.cancel();
         tokio::time::timeout(PATIENCE, &mut self.running).await.unwrap().unwrap();
     }
@@ -210,7 +210,7 @@ impl Server {
         wire.answer().await
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send(&format!("GET {path} HTTP/1.1"), "").await
     }
 
@@ -220,7 +220,7 @@ impl Server {
         self.send(&head, &body.to_string()).await
     }
 
-    async fn post(&self, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, body: &Value) -> Answer {
         self.post_with("", body).await
     }
 
@@ -232,7 +232,7 @@ impl Server {
     }
 
     /// Waits until `/readyz` says so.
-    async fn until_ready(&self, status: u16, condition: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until_ready(&self, status: u16, condition: impl Fn(&Value) -> bool) -> Value {
         let mut last = None;
         let told = tokio::time::timeout(PATIENCE, async {
             loop {
@@ -285,14 +285,14 @@ impl Wire {
 }
 
 #[derive(Debug)]
-struct Answer {
+pub(crate) struct Answer {
     status: u16,
     headers: BTreeMap<String, String>,
     body: String,
 }
 
 impl Answer {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
     }
 
@@ -304,13 +304,13 @@ impl Answer {
     }
 
     #[track_caller]
-    fn run(&self, status: u16) -> String {
+    pub(crate) fn run(&self, status: u16) -> String {
         assert_eq!(self.status, status, "{self:?}");
         self.json()["run"].as_str().unwrap().to_owned()
     }
 }
 
-fn host(name: &str) -> Value {
+pub(crate) fn host(name: &str) -> Value {
     json!({"hostname": name})
 }
 
@@ -1193,7 +1193,7 @@ async fn a_mark_that_many_answer_at_once_is_one_job() {
     let marked = cluster.kube.run(&run.name).await.unwrap().run;
     let template = JobTemplate::parse(include_str!("../../assets/job.yaml"), &cluster.settings.job).unwrap();
     let (permit, environment) = (cluster.permit(), &cluster.settings.environment);
-    let answer = || marks::answer(&cluster.kube, &permit, environment, &template, &marked);
+    let answer = || marks::answer(&cluster.kube, &permit, environment, &template, &marked, false);
     // No Lease is perfect: a server that hangs for a while may think that it still holds it.
     for answered in join_all((0..8).map(|_| answer())).await {
         assert!(matches!(answered, Ok(_) | Err(OpError::Contended(_))), "{answered:?}");

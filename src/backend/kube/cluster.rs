@@ -1,6 +1,6 @@
 //! What a machine needs to join, and the ConfigMap of targets.
 
-use ::kube::api::{ListParams, PostParams};
+use ::kube::api::{ListParams, ObjectMeta, PostParams};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
@@ -18,6 +18,21 @@ pub struct ConfigMapData {
 }
 
 impl ConfigMapData {
+    /// One that is not there yet and holds nothing.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str) -> Self {
+        let metadata = ObjectMeta {
+            namespace: Some(namespace.to_owned()),
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        };
+        Self { object: ConfigMap { metadata, ..ConfigMap::default() } }
+    }
+
+    pub(super) fn of(object: ConfigMap) -> Self {
+        Self { object }
+    }
+
     /// A value, or nothing when there is no such key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
@@ -32,6 +47,13 @@ impl ConfigMapData {
     /// Sets a value; nothing is sent yet.
     pub fn set(&mut self, key: &str, value: String) {
         self.object.data.get_or_insert_default().insert(key.to_owned(), value);
+    }
+
+    /// Takes a value away; nothing is sent yet.
+    pub fn remove(&mut self, key: &str) {
+        if let Some(data) = &mut self.object.data {
+            data.remove(key);
+        }
     }
 
     /// How many bytes all values take together.
@@ -65,6 +87,18 @@ impl Kube {
         }
         limited(doing, self.config_maps(namespace).replace(name, &PostParams::default(), &data.object))
             .await?;
+        Ok(())
+    }
+
+    /// Creates a ConfigMap.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when somebody else has.
+    pub async fn create_config_map(&self, _: &Permit, data: &ConfigMapData) -> Result<(), KubeError> {
+        let name = data.object.metadata.name.as_deref().unwrap_or_default();
+        let namespace = data.object.metadata.namespace.as_deref().unwrap_or_default();
+        let doing = format!("create ConfigMap {namespace}/{name}");
+        limited(doing, self.config_maps(namespace).create(&PostParams::default(), &data.object)).await?;
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use super::{Kube, KubeError, KubeErrorKind, limited};
 use crate::config::Permit;
 use crate::domain::activity::{Activity, Deed, Ending, subject};
-use crate::domain::{Run, record};
+use crate::domain::{Run, approvals, record};
 
 const REPORTER: &str = "hostwright.dev/hostwright";
 /// What the API takes of a note and of a reporting instance, in bytes.
@@ -45,6 +45,8 @@ pub enum About {
     },
     /// A bootstrap token, by its id.
     Token(String),
+    /// All approvals.
+    Approvals,
     /// Nothing that has an object of its own: what is said stands for itself.
     Other(String),
 }
@@ -63,6 +65,7 @@ impl About {
             Self::Run { name, .. } => subject("Job", "", name),
             Self::Targets { namespace, name } => subject("ConfigMap", namespace, name),
             Self::Token(id) => subject("Secret", "", id),
+            Self::Approvals => subject("ConfigMap", "", approvals::CONFIGMAP),
             Self::Other(what) => what.clone(),
         }
     }
@@ -81,6 +84,7 @@ impl About {
             }
             Self::Targets { namespace, name } => of("v1", "ConfigMap", namespace, name),
             Self::Token(id) => of("v1", "Secret", "kube-system", &format!("bootstrap-token-{id}")),
+            Self::Approvals => of("v1", "ConfigMap", own, approvals::CONFIGMAP),
             Self::Other(_) => of("v1", "Namespace", own, own),
         }
     }

@@ -4,6 +4,7 @@
 //! was decided on.
 
 mod cluster;
+mod config_map;
 mod credentials;
 mod error;
 mod events;
@@ -24,6 +25,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use crate::config::Kubernetes;
 
 pub use cluster::ConfigMapData;
+pub use config_map::ConfigMapEvent;
 pub use error::{KubeError, KubeErrorKind};
 pub use events::{About, ActivityEvent};
 pub use job::{JobTemplate, NewRun, TemplateError};

@@ -74,6 +74,12 @@ fn tables_runs_and_forms_keep_their_place_at_every_size() {
         scene.press(keys);
         all_sizes(&mut scene, keys);
     }
+    for keys in ["", "R", "2", "enter"] {
+        let mut scene = site(80, 24);
+        scene.send(Msg::Approvals(crate::app::tests::held("ben")));
+        scene.press(keys);
+        all_sizes(&mut scene, &format!("held, {keys}"));
+    }
     for keys in ["", "enter", "l l", "tab", "w"] {
         let mut scene = failed_run(80, 24);
         scene.press(keys);
