@@ -9,7 +9,9 @@ use super::screens::Screen;
 use super::screens::run::Pane;
 use super::seen::Seen;
 use super::state::State;
-use super::{act_list, act_run, approvals, flight, input, open, permit, place, rights, screens, texts, update};
+use super::{
+    act_list, act_run, approvals, flight, input, open, permit, place, rights, screens, texts, update,
+};
 use crate::config::Action;
 
 /// Does an action, or says why it cannot be done.

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::{ACTIONS, Action, TargetSettings};
-use crate::domain::ProblemKind;
 use crate::domain::rights::{Answer, Right};
+use crate::domain::{ProblemKind, approvals};
 
 /// A right that actions need, before it is known in which namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,11 +32,15 @@ pub enum Need {
     DeleteToken,
     /// Read `cluster-info`.
     GetClusterInfo,
+    /// Read the hold on all approvals.
+    GetHold,
+    /// Set and end it.
+    UpdateHold,
 }
 
 impl Need {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::PatchRun,
         Self::GetRun,
         Self::ListRuns,
@@ -48,6 +52,8 @@ impl Need {
         Self::CreateToken,
         Self::DeleteToken,
         Self::GetClusterInfo,
+        Self::GetHold,
+        Self::UpdateHold,
     ];
 
     /// The right, where the runs are in this namespace and the targets are there. What has a name of its own each time (Jobs,
@@ -80,6 +86,8 @@ impl Need {
             Self::CreateToken => secret("create"),
             Self::DeleteToken => secret("delete"),
             Self::GetClusterInfo => map("get", "kube-public", "cluster-info"),
+            Self::GetHold => map("get", runs, approvals::CONFIGMAP),
+            Self::UpdateHold => map("update", runs, approvals::CONFIGMAP),
         }
     }
 
@@ -102,6 +110,7 @@ impl Action {
             Self::Approve | Self::Reject | Self::Retry | Self::Stop => &[N::GetRun, N::PatchRun],
             Self::Check => &[N::GetRun, N::ListRuns, N::PatchRun],
             Self::Forget => &[N::ListRuns, N::PatchRun],
+            Self::HoldApprovals | Self::ReleaseApprovals => &[N::GetHold, N::UpdateHold],
             // The host asks who comes, not the cluster; its address and keys are the run's.
             Self::Shell | Self::Yaml => &[N::GetRun],
             // The playground's machines call the hook; their names are new ones.

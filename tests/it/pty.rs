@@ -253,7 +253,9 @@ impl Pty {
             match state.frame() {
                 Some(screen) => return look(screen),
                 None if late => return look(state.parser.screen()),
-                None => state = self.shared.changed.wait_timeout(state, Duration::from_millis(100)).unwrap().0,
+                None => {
+                    state = self.shared.changed.wait_timeout(state, Duration::from_millis(100)).unwrap().0
+                }
             }
         }
     }
