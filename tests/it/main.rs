@@ -21,6 +21,7 @@ mod cluster;
 mod config;
 mod console;
 mod credentials;
+mod expiry;
 mod gate;
 mod ground;
 mod journey;

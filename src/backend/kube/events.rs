@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
+use super::watch::{Events, batch};
 use super::{Kube, KubeError, KubeErrorKind, limited};
 use crate::config::Permit;
 use crate::domain::activity::{Activity, Deed, Ending, subject};
@@ -24,7 +25,6 @@ const INSTANCE_LIMIT: usize = 128;
 const PAGE: u32 = 500;
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
-const MOST_IN_A_BATCH: usize = 100;
 
 /// What something was done on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,7 +201,7 @@ impl Kube {
                 }
                 let mut wait = None;
                 let mut told = Vec::new();
-                for event in events.next().await? {
+                for event in batch(&mut events).await? {
                     match event {
                         Ok(event) => {
                             delay = FIRST_DELAY;
@@ -230,11 +230,9 @@ impl Kube {
     }
 }
 
-type Batches = stream::BoxStream<'static, Vec<watcher::Result<watcher::Event<Event>>>>;
-
-fn begin(api: &Api<Event>) -> Batches {
+fn begin(api: &Api<Event>) -> Events<Event> {
     let config = watcher::Config::default().labels(&selector()).page_size(PAGE);
-    watcher::watcher(api.clone(), config).ready_chunks(MOST_IN_A_BATCH).boxed()
+    watcher::watcher(api.clone(), config).boxed()
 }
 
 fn tell(told: &mut Vec<ActivityEvent>, event: watcher::Event<Event>) {

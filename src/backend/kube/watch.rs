@@ -1,10 +1,10 @@
 //! The watch over all runs: it heals itself, and keeps no object.
 
-use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::kube::runtime::watcher;
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::stream::BoxStream;
+use futures_util::{FutureExt as _, Stream, StreamExt, stream};
 use k8s_openapi::api::batch::v1::Job;
 
 use super::{Kube, KubeError, KubeErrorKind, job};
@@ -34,16 +34,21 @@ const FIRST_DELAY: Duration = Duration::from_millis(500);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 const MOST_IN_A_BATCH: usize = 100;
 
-type Events = Pin<Box<dyn Stream<Item = watcher::Result<watcher::Event<Job>>> + Send>>;
+/// What a watch brings.
+pub(super) type Events<K> = BoxStream<'static, watcher::Result<watcher::Event<K>>>;
 
 struct Watch {
     kube: Kube,
     config: watcher::Config,
-    events: stream::ReadyChunks<Events>,
+    events: Events<Job>,
     delay: Duration,
     wait: Option<Duration>,
     /// The API server does not know us any more.
     stranger: bool,
+    /// It did not know the version that the watch was to go on from.
+    expired: bool,
+    /// When the watch broke off last.
+    broke_at: Option<Instant>,
 }
 
 impl Kube {
@@ -61,8 +66,16 @@ impl Kube {
         let selector = format!("{}={}", record::MANAGED_BY, record::MANAGER);
         let config = config.labels(&selector).page_size(100);
         let events = events(self, &config);
-        let watch =
-            Watch { kube: self.clone(), config, events, delay: FIRST_DELAY, wait: None, stranger: false };
+        let watch = Watch {
+            kube: self.clone(),
+            config,
+            events,
+            delay: FIRST_DELAY,
+            wait: None,
+            stranger: false,
+            expired: false,
+            broke_at: None,
+        };
         stream::unfold(watch, |mut watch| async move {
             if let Some(wait) = watch.wait.take() {
                 tokio::time::sleep(wait).await;
@@ -73,17 +86,28 @@ impl Kube {
                 let told = watch.later(error);
                 return Some((stream::iter(vec![told]), watch));
             }
-            let events = watch.events.next().await?;
-            let told = watch.tell(events);
+            let batch = batch(&mut watch.events).await?;
+            let told = watch.tell(batch);
             Some((stream::iter(told), watch))
         })
         .flatten()
     }
 }
 
-fn events(kube: &Kube, config: &watcher::Config) -> stream::ReadyChunks<Events> {
-    let events: Events = watcher::watcher(kube.jobs(), config.clone()).boxed();
-    events.ready_chunks(MOST_IN_A_BATCH)
+fn events(kube: &Kube, config: &watcher::Config) -> Events<Job> {
+    watcher::watcher(kube.jobs(), config.clone()).boxed()
+}
+
+/// What there is now, and no more after a failure: looked at again, the watcher would send its next request at once.
+pub(super) async fn batch<K>(events: &mut Events<K>) -> Option<Vec<watcher::Result<watcher::Event<K>>>> {
+    let mut batch = vec![events.next().await?];
+    while batch.len() < MOST_IN_A_BATCH && batch.last().is_some_and(Result::is_ok) {
+        match events.next().now_or_never() {
+            Some(Some(event)) => batch.push(event),
+            _ => break,
+        }
+    }
+    Some(batch)
 }
 
 impl Watch {
@@ -95,13 +119,24 @@ impl Watch {
         Ok(())
     }
 
+    /// After what went well the next failure is a first one again. Not so the list after an expiry: an API server that lists, and then
+    /// knows nothing of that version, would be asked for list after list.
+    fn went_well(&mut self, event: &watcher::Result<watcher::Event<Job>>) {
+        let proof = match event {
+            Ok(watcher::Event::Apply(_) | watcher::Event::Delete(_)) => true,
+            Ok(_) => !self.expired,
+            Err(_) => false,
+        };
+        if proof {
+            (self.delay, self.expired) = (FIRST_DELAY, false);
+        }
+    }
+
     fn tell(&mut self, batch_of_events: Vec<watcher::Result<watcher::Event<Job>>>) -> Vec<RunsEvent> {
         let mut told = Vec::new();
         let mut batch = Vec::new();
         for event in batch_of_events {
-            if event.is_ok() {
-                self.delay = FIRST_DELAY;
-            }
+            self.went_well(&event);
             if let Ok(watcher::Event::Apply(job) | watcher::Event::InitApply(job)) = &event {
                 match job::read(job) {
                     Ok(details) => batch.push(details.run),
@@ -133,6 +168,9 @@ impl Watch {
         let listed = matches!(error, watcher::Error::WatchStartFailed(_));
         let error = KubeError::from_watch("watch runs", error);
         let denied = error.kind == KubeErrorKind::Forbidden;
+        if self.broke_at.replace(Instant::now()).is_some_and(|at| at.elapsed() > 2 * LONGEST_DELAY) {
+            self.delay = FIRST_DELAY;
+        }
         if denied {
             self.delay = self.delay.max(DENIED_DELAY);
         }
@@ -141,6 +179,7 @@ impl Watch {
             self.events = events(&self.kube, &self.config);
         }
         self.stranger = error.kind == KubeErrorKind::NotAuthenticated;
+        self.expired |= error.kind == KubeErrorKind::Expired;
         match self.later(error) {
             RunsEvent::Failed(error, delay) if denied && listed => RunsEvent::Polled(error, delay),
             told => told,
