@@ -11,12 +11,41 @@ pub(crate) struct Capabilities {
     pub(crate) depth: ColourDepth,
     /// Whether the locale and the terminal show more than ASCII.
     pub(crate) unicode: bool,
-    /// Inside tmux, which drops clipboard sequences by default.
-    pub(crate) tmux: bool,
+    /// What stands between us and the terminal, and keeps some sequences to itself.
+    pub(crate) inside: Multiplexer,
     /// The terminal's background is light, as far as its environment says (`COLORFGBG`).
     pub(crate) light: Option<bool>,
     /// A question to the terminal is either answered or ignored.
     pub(crate) asks: bool,
+}
+
+/// A program that shows several terminals in one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Multiplexer {
+    /// None is known of.
+    None,
+    /// tmux: it drops clipboard sequences by default, and takes text itself.
+    Tmux,
+    /// GNU screen: it drops what it does not know, and passes on what is wrapped.
+    Screen,
+}
+
+impl Multiplexer {
+    /// GNU screen drops longer wrapped strings.
+    const LONGEST: usize = 240;
+
+    /// A sequence that ends with BEL, so that it reaches the terminal itself. tmux passes it on where `allow-passthrough` is on, and
+    /// nowhere else.
+    pub(crate) fn wrap(self, sequence: &str) -> Vec<u8> {
+        match self {
+            Self::None => sequence.as_bytes().to_vec(),
+            Self::Tmux => format!("\x1bPtmux;{}\x1b\\", sequence.replace('\x1b', "\x1b\x1b")).into_bytes(),
+            Self::Screen => {
+                let pieces = sequence.as_bytes().chunks(Self::LONGEST);
+                pieces.flat_map(|piece| [b"\x1bP".as_slice(), piece, b"\x1b\\"].concat()).collect()
+            }
+        }
+    }
 }
 
 /// Terminals that know all colours but don't say so in `COLORTERM`, or whose variable gets lost on the way through SSH.
@@ -39,7 +68,11 @@ impl Capabilities {
             depth: if env("NO_COLOR").is_some() { ColourDepth::None } else { depth(&term, env("COLORTERM")) },
             // The Linux console's fonts lack most symbols.
             unicode: locale.contains("utf8") && term != "linux",
-            tmux: env("TMUX").is_some(),
+            inside: match (env("TMUX"), env("STY")) {
+                (Some(_), _) => Multiplexer::Tmux,
+                (None, Some(_)) => Multiplexer::Screen,
+                (None, None) => Multiplexer::None,
+            },
             light: env("COLORFGBG").as_deref().and_then(light),
             asks: term != "linux" && !says(&term, &MONO),
         })

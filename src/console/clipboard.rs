@@ -1,7 +1,7 @@
 //! Putting text into the operator's clipboard, from wherever the console runs.
 //!
 //! The terminal does it when it is asked with OSC 52; no terminal says whether it did, so we say "sent". tmux drops that sequence by
-//! default, but reaches the terminal itself when it is given the text.
+//! default, but reaches the terminal itself when it is given the text; GNU screen passes it on when it is wrapped.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use data_encoding::BASE64;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
+use super::caps::Multiplexer;
 use crate::domain::{Problem, ProblemKind};
 
 /// xterm drops longer sequences.
@@ -20,13 +21,13 @@ const TMUX_LIMIT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// When it is longer than terminals take.
-pub(crate) fn sequence(text: &[u8]) -> Result<Vec<u8>, Problem> {
+pub(crate) fn sequence(text: &[u8], inside: Multiplexer) -> Result<Vec<u8>, Problem> {
     let encoded = BASE64.encode(text);
     if encoded.len() > LONGEST {
         let text = format!("cannot copy {} bytes: terminals take {}", text.len(), LONGEST / 4 * 3);
         return Err(Problem::new("clipboard", ProblemKind::Refused, text).advise("copy a part of it"));
     }
-    Ok(format!("\x1b]52;c;{encoded}\x07").into_bytes())
+    Ok(inside.wrap(&format!("\x1b]52;c;{encoded}\x07")))
 }
 
 /// Gives a text to tmux, which passes it on.
@@ -62,7 +63,7 @@ mod tests {
     #[test]
     fn the_text_arrives_exactly() {
         let text = "a\x1b]0;x\x07\n漢字 \\ end";
-        let bytes = sequence(text.as_bytes()).unwrap();
+        let bytes = sequence(text.as_bytes(), Multiplexer::None).unwrap();
         let body = bytes.strip_prefix(b"\x1b]52;c;").unwrap().strip_suffix(b"\x07").unwrap();
         assert_eq!(BASE64.decode(body).unwrap(), text.as_bytes());
         assert!(!body.contains(&0x1b));
@@ -70,7 +71,26 @@ mod tests {
 
     #[test]
     fn what_terminals_drop_is_refused() {
-        assert!(sequence(&[b'x'; 56_000]).is_ok());
-        assert_eq!(sequence(&[b'x'; 57_000]).unwrap_err().kind, ProblemKind::Refused);
+        for inside in [Multiplexer::None, Multiplexer::Screen] {
+            assert!(sequence(&[b'x'; 56_000], inside).is_ok());
+            assert_eq!(sequence(&[b'x'; 57_000], inside).unwrap_err().kind, ProblemKind::Refused);
+        }
+    }
+
+    /// GNU screen passes on what stands between `ESC P` and `ESC \\`, piece by piece.
+    #[test]
+    fn screen_passes_it_on_in_pieces() {
+        let text = [b'x'; 1_000];
+        let bytes = sequence(&text, Multiplexer::Screen).unwrap();
+        let pieces = String::from_utf8(bytes).unwrap();
+        let pieces: Vec<&str> = pieces
+            .strip_prefix("\x1bP")
+            .unwrap()
+            .strip_suffix("\x1b\\")
+            .unwrap()
+            .split("\x1b\\\x1bP")
+            .collect();
+        assert!(pieces.len() > 5 && pieces.iter().all(|piece| piece.len() <= 240));
+        assert_eq!(pieces.concat().into_bytes(), sequence(&text, Multiplexer::None).unwrap());
     }
 }

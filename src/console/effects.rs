@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
+use super::caps::Multiplexer;
 use super::outside::Outside;
 use super::{clipboard, deeds, notify, rights, topics, watch};
 use crate::app::{Answer, Effect, EffectId, Msg, RunRef};
@@ -30,7 +31,7 @@ pub(crate) struct Effects {
     /// Takes shells that are ready to be opened.
     shells: mpsc::Sender<Shell>,
     tell: mpsc::Sender<Msg>,
-    tmux: bool,
+    inside: Multiplexer,
     /// What is under way, by id.
     cancel: HashMap<EffectId, Pending>,
     /// Those that answer; the changes among them are waited for at the end.
@@ -63,7 +64,7 @@ type Done = Result<Answer, Problem>;
 impl Effects {
     pub(crate) fn new(
         settings: Arc<Settings>,
-        tmux: bool,
+        inside: Multiplexer,
         tell: mpsc::Sender<Msg>,
         shells: mpsc::Sender<Shell>,
     ) -> Self {
@@ -71,7 +72,7 @@ impl Effects {
             outside: Outside::new(settings, tell.clone()),
             shells,
             tell,
-            tmux,
+            inside,
             cancel: HashMap::new(),
             changes: JoinSet::new(),
             others: JoinSet::new(),
@@ -141,7 +142,7 @@ impl Effects {
             Effect::AskRights => self.outside.ask_rights.notify_one(),
             Effect::Notify(text) => {
                 let console = &self.outside.settings.console;
-                self.words.extend(notify::sequence(&text, console.bell, console.notify, self.tmux));
+                self.words.extend(notify::sequence(&text, console.bell, console.notify, self.inside));
             }
             Effect::WriteLog(line) => tracing::info!("{line}"),
             Effect::Copy { id, text } => {
@@ -230,7 +231,7 @@ impl Effects {
     fn copy(&mut self, id: EffectId, text: Vec<u8>, size: &str) {
         let sent = Answer::Done(format!("sent {size} to the clipboard"));
         let tell = self.tell.clone();
-        if self.tmux {
+        if self.inside == Multiplexer::Tmux {
             let task = tokio::spawn(async move { clipboard::tmux(&text).await.map(|()| sent) });
             let doing = "copying".to_owned();
             self.cancel
@@ -238,7 +239,7 @@ impl Effects {
             self.others.spawn(answer(id, doing, false, task, tell));
             return;
         }
-        let result = clipboard::sequence(&text).map(|bytes| {
+        let result = clipboard::sequence(&text, self.inside).map(|bytes| {
             self.words.push_back(bytes);
             sent
         });

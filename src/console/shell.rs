@@ -104,7 +104,7 @@ impl Shell {
         Self {
             state,
             seen: Seen::default(),
-            effects: Effects::new(Arc::new(settings.clone()), capabilities.tmux, send, open_shell),
+            effects: Effects::new(Arc::new(settings.clone()), capabilities.inside, send, open_shell),
             theme,
             settings,
             config,

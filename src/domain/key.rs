@@ -19,8 +19,10 @@ impl SshKey {
     /// # Errors
     /// When the line is not a public key.
     pub fn parse(line: &str) -> Result<Self, KeyError> {
-        let mut key = PublicKey::from_openssh(line.trim()).map_err(|_| KeyError)?;
-        key.set_comment("");
+        // The comment may be any text, and is not read at all.
+        let mut fields = line.split_ascii_whitespace();
+        let (Some(algorithm), Some(base64)) = (fields.next(), fields.next()) else { return Err(KeyError) };
+        let key = PublicKey::from_openssh(&format!("{algorithm} {base64}")).map_err(|_| KeyError)?;
         key.to_openssh().map(|text| Self(text.trim_end().to_owned())).map_err(|_| KeyError)
     }
 
@@ -73,6 +75,10 @@ mod tests {
         assert!(!key.as_str().contains("root@web"));
         assert_eq!(key.algorithm(), "ed25519");
         assert!(key.fingerprint().starts_with("SHA256:"));
+        let bare = key.as_str().to_owned();
+        for comment in ["", "two words", "köln[1]", "\u{1b}[2J"] {
+            assert_eq!(SshKey::parse(&format!("{bare} {comment}")).unwrap().as_str(), bare, "{comment:?}");
+        }
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Far {
     }
 
     /// More lines at the end of the configuration.
-    fn append(&self, lines: &str) {
+    pub(crate) fn append(&self, lines: &str) {
         let path = self.path().join("hostwright/config.toml");
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(path, text + lines).unwrap();
@@ -180,6 +180,7 @@ fn late_answers_and_cut_sequences_are_no_letters() {
         b"\x1bP>|q?q\x1b\\",
         b"\x1b[?62;22q",
         b"\x1b_Gqq??;q\x1b\\",
+        b"\x1b]52;c;cT8/cQ==\x07",
     ] {
         for cut in 2..answer.len() {
             let mark = pty.mark();

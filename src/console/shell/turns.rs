@@ -27,7 +27,7 @@ impl Shell {
         let (send, messages) = mpsc::channel(MESSAGES);
         // A shell that is being made ready for a host of the old environment finds nobody any more.
         let (open_shell, shells) = mpsc::channel(1);
-        let effects = Effects::new(Arc::new(settings.clone()), self.capabilities.tmux, send, open_shell);
+        let effects = Effects::new(Arc::new(settings.clone()), self.capabilities.inside, send, open_shell);
         self.left.spawn(std::mem::replace(&mut self.effects, effects).finish());
         (self.messages, self.shells) = (messages, shells);
         self.memory.note(self.state.place());
