@@ -89,9 +89,13 @@ impl Console {
     }
 
     fn full() -> Self {
+        Self::of(HOSTS)
+    }
+
+    fn of(hosts: usize) -> Self {
         let mut console = Self::empty();
         console.send(Msg::Runs(RunsMsg::Reset));
-        console.send(Msg::Runs(RunsMsg::Batch((0..HOSTS).map(|n| run(n, phase(n))).collect())));
+        console.send(Msg::Runs(RunsMsg::Batch((0..hosts).map(|n| run(n, phase(n))).collect())));
         console.send(Msg::Runs(RunsMsg::Listed));
         console.frame();
         console
@@ -171,6 +175,39 @@ fn hosts(c: &mut Criterion) {
             console.key("s");
             console.frame();
         });
+    });
+}
+
+/// Ten times as many as the bounds are for: nothing may grow faster than the rows.
+fn crowd(c: &mut Criterion) {
+    const CROWD: usize = 100_000;
+    let mut console = Console::of(CROWD);
+    c.bench_function("100,000 hosts: one frame at 160x50", |b| b.iter(|| console.frame()));
+    c.bench_function("100,000 hosts: a key that moves, and the frame", |b| {
+        b.iter(|| {
+            console.key("j");
+            console.frame();
+        });
+    });
+    c.bench_function("100,000 hosts: 100 of them change, and the frame", |b| {
+        let mut turn = 0;
+        b.iter(|| {
+            turn += 1;
+            let changed = (0..100).map(|n| run((n * 97 + turn) % CROWD, phase(n + turn))).collect();
+            console.send(Msg::Runs(RunsMsg::Batch(changed)));
+            console.frame();
+        });
+    });
+    c.bench_function("100,000 hosts: a letter of a filter, and the frame", |b| {
+        console.key("/");
+        console.key("w");
+        b.iter(|| {
+            console.key("9");
+            console.frame();
+            console.key("backspace");
+            console.frame();
+        });
+        console.key("esc");
     });
 }
 
@@ -274,7 +311,7 @@ fn flood(c: &mut Criterion) {
 criterion_group! {
     name = slow;
     config = Criterion::default().sample_size(10);
-    targets = flood
+    targets = flood, crowd
 }
 criterion_group!(console, start, hosts, log);
 criterion_main!(console, slow);

@@ -86,3 +86,49 @@ fn tables_runs_and_forms_keep_their_place_at_every_size() {
         all_sizes(&mut scene, keys);
     }
 }
+
+/// S09: more rows than a terminal can count. Filling is the slow part, so one console goes through it all.
+#[test]
+fn a_hundred_thousand_rows_are_shown_moved_through_filtered_and_marked() {
+    const ROWS: usize = 100_000;
+    let mut scene = Scene::new(80, 24);
+    let msgs = [RunsMsg::Reset, RunsMsg::Batch(many(ROWS)), RunsMsg::Listed];
+    for msg in msgs {
+        scene.send(Msg::Runs(msg));
+    }
+    for keys in ["", "2"] {
+        scene.press(keys).press("G");
+        let at = |scene: &Scene| {
+            let table = scene.state.table().unwrap();
+            (table.total(), table.rows().len(), table.position())
+        };
+        assert_eq!(at(&scene), (ROWS, ROWS, ROWS - 1));
+        let last = scene.state.table().unwrap().cursor().unwrap().to_owned();
+        let before = scene.text();
+        for (width, height) in [(0, 0), (1, 1), (40, 3), (500, 200), (20, 20), (160, 50), (80, 24)] {
+            scene.resize(width, height);
+            assert_eq!(scene.state.table().unwrap().cursor(), Some(&*last), "{width}x{height}");
+        }
+        assert_eq!(scene.text(), before, "another picture after the sizes");
+        // Past what 16 bits count, and back.
+        scene.press("pageup pageup k");
+        assert!(at(&scene).2 < ROWS - 10 && at(&scene).2 > 65_536);
+        scene.press("g").press("/ h 9 9 9 9 9 enter");
+        let found = scene.state.table().unwrap();
+        assert!(found.rows().len() < 10 && found.hidden() == ROWS - found.rows().len());
+        assert!(scene.text().contains("h99999"));
+        scene.press("esc").press("*");
+        assert_eq!(scene.state.table().unwrap().marks().len(), ROWS);
+        assert!(scene.text().contains("100000 marked"), "{}", scene.text());
+        scene.press("*");
+    }
+    // What is gone goes, what stays keeps its place.
+    scene.press("1 G k").send(Msg::Runs(RunsMsg::Reset));
+    let kept = scene.state.table().unwrap().cursor().unwrap().to_owned();
+    let half =
+        many(ROWS).into_iter().filter(|run| run.host.as_str() == kept || run.host.as_str().ends_with('5'));
+    scene.send(Msg::Runs(RunsMsg::Batch(half.collect()))).send(Msg::Runs(RunsMsg::Listed));
+    let table = scene.state.table().unwrap();
+    assert_eq!((table.total(), table.cursor()), (scene.state.store.host_count(), Some(&*kept)));
+    assert!(table.total() <= ROWS / 10 + 1);
+}
