@@ -129,8 +129,8 @@ fn back(state: &mut State) {
         && state.screen == Screen::Run
         && (run.zoom || (run.focus != Pane::Tasks && !run.rows().is_empty()))
     {
-        (run.zoom, run.focus) = (false, Pane::Tasks);
-        return;
+        run.turn_page(false);
+        return update::rest(state);
     }
     if state.table_mut().is_some_and(super::table::Table::clear_marks) {
         return;
@@ -190,8 +190,8 @@ pub(super) fn copy_text(state: &mut State, text: Option<String>) {
 fn act_in_table(state: &mut State, seen: &Seen, action: Action) {
     let page = seen.list.page;
     let screen = state.screen;
-    if action == Action::Details {
-        details(state, seen);
+    if matches!(action, Action::Details | Action::Overview) {
+        details(state, seen, action == Action::Overview);
         return;
     }
     let Some(table) = state.table_mut() else { return };
@@ -216,8 +216,9 @@ fn act_in_table(state: &mut State, seen: &Seen, action: Action) {
     update::rest(state);
 }
 
-fn details(state: &mut State, seen: &Seen) {
-    if state.size.0 >= super::WIDE && !state.hosts.table.wide {
+/// The page of the row: beside the table where there is room for it, unless the whole screen is asked for.
+fn details(state: &mut State, seen: &Seen, whole: bool) {
+    if state.size.0 >= super::WIDE && !state.hosts.table.wide && !whole {
         state.hosts.details = !state.hosts.details;
         update::rest(state);
         return;

@@ -58,6 +58,13 @@ pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
             run.slowest = !run.slowest;
             update::rest(state);
         }
+        Action::Overview => {
+            let to_it = !run.on_page();
+            run.turn_page(to_it);
+            update::rest(state);
+        }
+        Action::EarlierRun => other_run(state, true),
+        Action::LaterRun => other_run(state, false),
         Action::Diff => diff(state),
         Action::Follow => act_log::follow(state),
         Action::Wrap => (run.log.wrap, run.log.left) = (!run.log.wrap, 0),
@@ -73,6 +80,32 @@ pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
         Action::PreviousMatch => act_search::next(state, true),
         _ => move_in_run(state, seen, action),
     }
+}
+
+/// The run of the same host before or after this one, looked at in the same way.
+fn other_run(state: &mut State, earlier: bool) {
+    let Some((run, screen)) = state.current().zip(state.run.as_ref()) else { return };
+    let host = run.host.to_string();
+    let uids: Vec<String> = state.store.runs_of(&host).map(|other| other.uid.clone()).collect();
+    // The newest comes first.
+    let at = uids.iter().position(|uid| *uid == screen.uid);
+    let other = at.and_then(|at| if earlier { at.checked_add(1) } else { at.checked_sub(1) });
+    let Some(uid) = other.and_then(|at| uids.get(at)) else {
+        let which = if earlier { "oldest" } else { "newest" };
+        return state.show(Level::Info, format!("this is the {which} run of {host} that is kept"));
+    };
+    let (focus, zoom, page) = (screen.focus, screen.zoom, screen.on_page());
+    open::back(state);
+    open::open_run(state, uid);
+    if let Some(screen) = &mut state.run {
+        if page {
+            screen.turn_page(true);
+        } else if screen.focus == Pane::Tasks {
+            screen.focus = focus;
+        }
+        screen.zoom = zoom;
+    }
+    update::rest(state);
 }
 
 fn save(state: &mut State) {

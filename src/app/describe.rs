@@ -5,12 +5,10 @@ use jiff::Timestamp;
 use super::document::{Document, LineKind};
 use super::environment::EnvironmentInfo;
 use super::store::Store;
-use super::time;
+use super::{history, time};
 use crate::domain::cluster::{Certificate, ClusterInfo, Served};
-use crate::domain::{Kind, Outcome, Phase, Run, RunDetails, Verdict};
+use crate::domain::{ExitCode, Kind, Outcome, Phase, Run, RunDetails, Verdict};
 
-/// So many runs make a trend.
-const TREND: usize = 12;
 /// So many failures in a row are worth a word before the next run.
 const FAILURES_WORTH_A_WORD: usize = 3;
 
@@ -181,7 +179,7 @@ pub fn why(run: &Run, now: Timestamp, environment: &EnvironmentInfo) -> String {
     }
 }
 
-/// All that is known of a run, to be read.
+/// All that is known of a run and of its host's other ones, to be read.
 #[must_use]
 pub fn overview(
     store: &Store,
@@ -192,12 +190,41 @@ pub fn overview(
 ) -> Document {
     let mut doc = Document::default();
     let at = |t: Timestamp| moment(t, now, environment);
-    doc.push(LineKind::Text, why(run, now, environment));
+    let why = why(run, now, environment);
+    if !why.is_empty() {
+        doc.push(LineKind::Text, why);
+    }
     if run.phase == Phase::Pending {
         for note in unusual(store, environment, run) {
             doc.push(LineKind::Warning, note);
         }
     }
+    history::timeline(&mut doc, store, environment, run, now);
+    // Who decides wants to know who calls; everybody else how it went, and how it went before.
+    if run.phase == Phase::Pending {
+        announcement(&mut doc, environment, run, details, &at);
+        facts(&mut doc, details);
+        history::runs(&mut doc, store, run, now);
+    } else {
+        history::runs(&mut doc, store, run, now);
+        announcement(&mut doc, environment, run, details, &at);
+        decision(&mut doc, run, details, &at);
+        facts(&mut doc, details);
+    }
+    doc.heading("run");
+    doc.field("name", run.name.as_str());
+    doc.field("uid", run.uid.as_str());
+    doc.field("digest", run.digest.as_str());
+    doc
+}
+
+fn announcement(
+    doc: &mut Document,
+    environment: &EnvironmentInfo,
+    run: &Run,
+    details: Option<&RunDetails>,
+    at: &dyn Fn(Timestamp) -> String,
+) {
     doc.heading("announcement");
     doc.field("announced", at(run.created));
     doc.field("last seen", at(run.seen));
@@ -208,15 +235,7 @@ pub fn overview(
     if let Some(boot) = &run.boot {
         doc.field("boot", boot.as_str());
     }
-    keys(&mut doc, run, details);
-    decision(&mut doc, run, details, &at);
-    facts(&mut doc, details);
-    doc.heading("run");
-    doc.field("name", run.name.as_str());
-    doc.field("uid", run.uid.as_str());
-    doc.field("digest", run.digest.as_str());
-    earlier_runs(&mut doc, store, run, &at);
-    doc
+    keys(doc, run, details);
 }
 
 fn keys(doc: &mut Document, run: &Run, details: Option<&RunDetails>) {
@@ -261,40 +280,22 @@ fn facts(doc: &mut Document, details: Option<&RunDetails>) {
     }
 }
 
-fn earlier_runs(doc: &mut Document, store: &Store, run: &Run, at: &dyn Fn(Timestamp) -> String) {
-    let others: Vec<&Run> = store.runs_of(run.host.as_str()).filter(|r| r.uid != run.uid).take(5).collect();
-    if others.is_empty() {
-        return;
+/// How a run ended, in a few words; nothing of one that is under way.
+#[must_use]
+pub fn ending(run: &Run) -> String {
+    match (run.phase, run.last_outcome()) {
+        // Why a pod was told to stop, the Job knows and the pod does not.
+        (Phase::Failed, Some(outcome)) if outcome.exit == ExitCode::Interrupted && !run.reason.is_empty() => {
+            run.reason.clone()
+        }
+        (Phase::Failed, Some(outcome)) if outcome.text.is_empty() => outcome.exit.words().to_owned(),
+        (Phase::Failed, Some(outcome)) => outcome.text.clone(),
+        (Phase::Failed, None) => run.reason.clone(),
+        (Phase::Ready, Some(outcome)) => {
+            outcome.counts.map_or(String::new(), |c| format!("{} ok, {} changed", c.ok, c.changed))
+        }
+        _ => String::new(),
     }
-    doc.heading("other runs of this host");
-    let trend: Vec<&Run> =
-        store.runs_of(run.host.as_str()).filter(|r| r.kind == run.kind).take(TREND).collect();
-    if let Some(trend) = trend_of(&trend) {
-        doc.field("trend", trend);
-    }
-    for other in others {
-        let took = duration(other, other.created)
-            .map(|ms| format!(" after {}", time::length(ms)))
-            .unwrap_or_default();
-        let kind = if other.kind == Kind::Check { "check " } else { "" };
-        doc.field(
-            format!("{kind}#{}", other.number),
-            format!("{}{took}, {}", other.phase, at(other.created)),
-        );
-    }
-}
-
-/// How the runs that are over went: how many failed, how long they took. Nothing to tell of fewer than two.
-fn trend_of(runs: &[&Run]) -> Option<String> {
-    let over = runs.iter().filter(|run| run.phase.finished());
-    let mut took: Vec<(u64, bool)> =
-        over.filter_map(|run| Some((duration(run, run.created)?, run.phase == Phase::Failed))).collect();
-    took.sort_unstable();
-    let [(shortest, _), .., (longest, _)] = took.as_slice() else { return None };
-    let (middle, _) = took.get(took.len() / 2)?;
-    let failed = took.iter().filter(|(_, failed)| *failed).count();
-    let [shortest, middle, longest] = [shortest, middle, longest].map(|ms| time::length(*ms));
-    Some(format!("{failed} of {} failed; {shortest} to {longest}, mostly {middle}", took.len()))
 }
 
 /// How long a run took, or takes until now, in milliseconds; none before it started.

@@ -1,7 +1,9 @@
 //! Texts to read: lines with a meaning, which `view` wraps and colours.
 
+use jiff::Timestamp;
 use similar::TextDiff;
 
+use crate::domain::Phase;
 use crate::domain::results::{FileDiff, ResultDetails};
 use crate::domain::text::Needle;
 
@@ -39,6 +41,28 @@ pub enum LineKind {
     Key,
     /// The same, but it cannot be done now.
     KeyOff,
+    /// A span of time: a bar stands before the text. Such a line is cut, not wrapped.
+    Bar(Bar),
+}
+
+/// A span of time beside others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bar {
+    /// Its part of the longest, in thousandths; 0: there is none to be seen.
+    pub part: u16,
+    /// What it ended or goes on with; none: nothing is to be said of it.
+    pub phase: Option<Phase>,
+    /// It is the one that all is about.
+    pub here: bool,
+}
+
+impl Bar {
+    /// The bar of so many milliseconds where the longest has so many.
+    #[must_use]
+    pub fn of(milliseconds: u64, longest: u64) -> Self {
+        let part = milliseconds.saturating_mul(1000).div_ceil(longest.max(1));
+        Self { part: u16::try_from(part).unwrap_or(1000).clamp(1, 1000), ..Self::default() }
+    }
 }
 
 /// One line.
@@ -65,6 +89,8 @@ impl Line {
 pub struct Document {
     /// Its lines.
     pub lines: Vec<Line>,
+    /// When it next reads differently by itself: it tells how long ago something was.
+    pub changes: Option<Timestamp>,
 }
 
 /// The place in a document that asks for its end.
@@ -79,6 +105,16 @@ impl Document {
     /// A line with a label.
     pub fn field(&mut self, label: impl Into<String>, text: impl Into<String>) {
         self.lines.push(Line { kind: LineKind::Text, label: label.into(), text: text.into() });
+    }
+
+    /// A span of time with its bar.
+    pub fn bar(&mut self, label: impl Into<String>, bar: Bar, text: impl Into<String>) {
+        self.lines.push(Line { kind: LineKind::Bar(bar), label: label.into(), text: text.into() });
+    }
+
+    /// It reads differently from this time on.
+    pub fn changes_at(&mut self, at: Timestamp) {
+        self.changes = Some(self.changes.map_or(at, |other| other.min(at)));
     }
 
     /// A key and what it does.

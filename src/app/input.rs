@@ -245,6 +245,7 @@ fn text_key(state: &mut State, seen: &Seen, text: &mut TextDialog, key: Key) -> 
         | Action::Why
         | Action::Messages
         | Action::Open
+        | Action::Overview
         | Action::Details => {
             return false;
         }

@@ -22,6 +22,7 @@ mod environment;
 pub mod filter;
 mod flight;
 pub mod form;
+mod history;
 mod input;
 pub mod items;
 pub mod life;

@@ -137,7 +137,7 @@ pub fn unavailable(state: &State, action: Action) -> Option<String> {
             Some("only the playground has machines to boot".to_owned())
         }
         Action::HoldApprovals | Action::ReleaseApprovals => approvals::refusal(state, action),
-        Action::Open | Action::Details | Action::Mark | Action::Copy
+        Action::Open | Action::Details | Action::Overview | Action::Mark | Action::Copy
             if state.table().is_some_and(|table| table.cursor().is_none()) =>
         {
             Some("there is no row under the cursor".to_owned())

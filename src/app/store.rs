@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::log::LogBuffer;
+use super::log::{LogBuffer, Milestones};
 use crate::domain::approvals::Standing;
 use crate::domain::results::{ResultDetails, RunResults};
 use crate::domain::{BackEnd, Health, Kind, Phase, Problem, Run, RunDetails};
@@ -59,6 +59,8 @@ pub struct Store {
     results: HashMap<String, ResultsEntry>,
     result_details: VecDeque<ResultDetails>,
     logs: VecDeque<(String, LogBuffer)>,
+    /// When runs whose log was read came how far.
+    milestones: VecDeque<(String, (Milestones, Milestones))>,
     health: BTreeMap<BackEnd, Health>,
     /// Whether approvals are held.
     pub approvals: Standing,
@@ -348,56 +350,26 @@ impl Store {
         self.logs.iter_mut().find(|(u, _)| u == uid).map(|(_, log)| log)
     }
 
-    /// Forgets the log of a run: it is about to be sent again from its beginning.
+    /// Forgets the log of a run: it is about to be sent again from its beginning. What it told of the run's stages stays.
     pub(super) fn forget_log(&mut self, uid: &str) {
+        if let Some(read) = self.log(uid).map(LogBuffer::milestones).filter(|read| read.1.first.is_some()) {
+            self.milestones.retain(|(u, _)| u != uid);
+            self.milestones.push_back((uid.to_owned(), read));
+            if self.milestones.len() > RESULTS_KEPT {
+                self.milestones.pop_front();
+            }
+        }
         self.logs.retain(|(u, _)| u != uid);
+    }
+
+    /// When a run's first attempt and its newest came how far, as its log tells or told; nothing when it was never looked at.
+    #[must_use]
+    pub fn milestones(&self, uid: &str) -> Option<(Milestones, Milestones)> {
+        let now = self.log(uid).map(LogBuffer::milestones);
+        let before = || self.milestones.iter().find(|(u, _)| u == uid).map(|(_, read)| *read);
+        now.filter(|read| read.1.first.is_some()).or_else(before).or(now)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::app::sample;
-
-    fn store() -> Store {
-        let mut store = Store::default();
-        store.reset();
-        store.batch(vec![sample::run("a.org", Phase::Pending), sample::run("b.org", Phase::Ready)]);
-        store.listed(sample::now());
-        store
-    }
-
-    #[test]
-    fn a_relist_removes_what_it_does_not_bring() {
-        let mut store = store();
-        let old = store.run(&sample::uid("a.org", 1)).cloned();
-        store.reset();
-        assert_eq!(store.run_count(), 2, "rows stay while a list is under way");
-        store.batch(vec![sample::run("b.org", Phase::Ready), sample::run("c.org", Phase::Ready)]);
-        store.listed(sample::now());
-        assert!(
-            old.is_some() && store.run(&sample::uid("a.org", 1)).is_none() && store.head("a.org").is_none()
-        );
-        assert_eq!(
-            (store.host_count(), store.in_phase(Phase::Ready), store.in_phase(Phase::Pending)),
-            (2, 2, 0)
-        );
-    }
-
-    #[test]
-    fn the_newest_provisioning_run_stands_for_its_host() {
-        let mut store = store();
-        let mut second = sample::run("a.org", Phase::Failed);
-        second.uid = sample::uid("a.org", 2);
-        second.number = 2;
-        second.created = sample::now();
-        let mut check = sample::run("a.org", Phase::Ready);
-        (check.uid, check.kind, check.created) = ("check".to_owned(), Kind::Check, sample::now());
-        store.batch(vec![check, second]);
-        assert_eq!(store.head("a.org").map(|r| r.number), Some(2));
-        assert_eq!(store.runs_of("a.org").count(), 3);
-        assert_eq!((store.in_phase(Phase::Failed), store.in_phase(Phase::Pending)), (1, 0));
-        store.remove(vec![sample::uid("a.org", 2)]);
-        assert_eq!((store.in_phase(Phase::Failed), store.in_phase(Phase::Pending)), (0, 1));
-    }
-}
+mod tests;

@@ -12,6 +12,8 @@ mod inside_a_run;
 pub(crate) mod lists;
 #[path = "tests_rights.rs"]
 mod rights;
+#[path = "tests_page.rs"]
+mod the_page;
 
 use jiff::SignedDuration;
 

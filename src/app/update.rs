@@ -158,11 +158,8 @@ fn settle(state: &mut State) {
         Screen::Run => {
             let Some(screen) = &mut state.run else { return };
             screen.arrange_tasks(&state.store);
-            let shown = screen.under_cursor();
-            if screen.shown != shown {
-                (screen.shown, screen.result_top, screen.search.result_hit) = (shown, 0, None);
-            }
-            let run = screen.uid.clone();
+            screen.show();
+            let (run, shown) = (screen.uid.clone(), screen.shown);
             if let Shown::Result(result) = shown
                 && state.store.result(result).is_none()
             {

@@ -203,6 +203,9 @@ actions! {
     Yaml "yaml" "as YAML" "Show the run's Job as the cluster has it" [Hosts Runs Run] ["Y"] None false;
     Boot "boot" "boot a machine" "Boot another machine (playground)" [Hosts] ["b"] None true;
     Details "details" "details" "Show or hide the details of the row" [Hosts] ["d"] None false;
+    Overview "overview" "its page" "Show the page of the host and its run: the timeline, its other runs, what it announced" [Hosts Runs Run] ["i"] None false;
+    EarlierRun "earlier-run" "earlier run" "Open the host's run before this one" [Run] ["["] None false;
+    LaterRun "later-run" "later run" "Open the host's run after this one" [Run] ["]"] None false;
     Sort "sort" "sort" "Sort by the next column" [Hosts Runs Targets Tokens Queue Activity] ["s"] None false;
     Reverse "reverse" "reverse" "Turn the order round" [Hosts Runs Targets Tokens Queue Activity] ["S"] None false;
     Wide "wide" "wide" "Show all columns at their full width and move over them to the sides, or those that fit" [Hosts Runs Targets Tokens Queue Activity] ["ctrl-w"] None false;

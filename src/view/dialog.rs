@@ -16,7 +16,10 @@ pub(crate) fn draw(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen
         None => {}
         Some(Dialog::Confirm(confirm)) => draw_confirm(pen, area, state, confirm),
         Some(Dialog::Form(form)) => super::form::draw(pen, area, form),
-        Some(Dialog::Text(text)) => seen.dialog = draw_text(pen, area, state, text),
+        Some(Dialog::Text(text)) => {
+            text.doc.changes.inspect(|at| seen.wake_at(*at));
+            seen.dialog = draw_text(pen, area, state, text);
+        }
         Some(Dialog::Palette(palette)) => seen.dialog = draw_palette(pen, area, state, palette),
     }
 }

@@ -3,14 +3,17 @@
 use ratatui::layout::Rect;
 
 use super::pen::{Pen, rows};
-use super::text::{Piece, foreign, highlight, width, wrap};
+use super::text::{Piece, cut_end, foreign, harmless, highlight, width, wrap};
+use super::words::phase_role;
 use crate::app::PaneSeen;
-use crate::app::document::{Document, Line, LineKind};
+use crate::app::document::{Bar, Document, Line, LineKind};
 use crate::config::Role;
 use crate::domain::text::Needle;
 
 /// Labels share a column that is at most so wide.
 const LABEL: usize = 20;
+/// What the label of a bar may ask for.
+const SHORT_LABEL: usize = 12;
 
 /// Draws a document from its line `top` on ([`crate::app::document::END`]: so that its end is seen). `found` is what is searched for,
 /// and the line that was found last. Returns what is seen of it.
@@ -62,8 +65,50 @@ fn last_top(
 }
 
 fn label_width(doc: &Document, columns: usize) -> usize {
-    let widest = doc.lines.iter().map(|l| width(&l.label)).filter(|w| *w <= LABEL).max().unwrap_or(0);
+    let wide = |line: &Line| match line.kind {
+        // What others called their plays must not push everything aside.
+        LineKind::Bar(_) => width(&line.label).min(SHORT_LABEL),
+        _ => width(&line.label),
+    };
+    let widest = doc.lines.iter().map(wide).filter(|w| *w <= LABEL).max().unwrap_or(0);
     widest.min(columns / 3)
+}
+
+/// A span of time: label, bar, symbol and text, in one line.
+fn bar(
+    pen: &Pen<'_>,
+    line: &Line,
+    bar: Bar,
+    labels: usize,
+    columns: usize,
+    found: Option<(&Needle, Option<usize>)>,
+) -> Vec<Piece> {
+    let symbols = pen.symbols();
+    let piece = |text: String, role: Role| Piece { text, style: pen.style(role) };
+    let pad = |text: &str, columns: usize| " ".repeat(columns.saturating_sub(width(text)));
+    let label = harmless(&line.label);
+    let label =
+        if bar.here { format!("{}{}", symbols.marker(), label.trim_start()) } else { label.into_owned() };
+    let label = cut_end(&label, labels, symbols.ellipsis());
+    let wide = (columns.saturating_sub(labels + 2) / 4).clamp(4, 24);
+    let span = if bar.part > 0 { symbols.span(bar.part, wide) } else { String::new() };
+    let (symbol, role) = match bar.phase {
+        Some(phase) => (symbols.phase(phase), phase_role(phase)),
+        None => (" ", Role::Muted),
+    };
+    let room = columns.saturating_sub(labels + wide + 5);
+    let text = cut_end(&harmless(&line.text), room, symbols.ellipsis());
+    let mut text = vec![piece(text, if bar.here { Role::Strong } else { Role::Text })];
+    if let Some((needle, _)) = found.filter(|(needle, _)| line.has(needle)) {
+        text = highlight(text, needle, pen.style(Role::Match));
+    }
+    let mut out = vec![
+        piece(format!("{label}{}  ", pad(&label, labels)), if bar.here { Role::Strong } else { Role::Muted }),
+        piece(format!("{span}{} ", pad(&span, wide)), role),
+        piece(format!("{symbol} "), role),
+    ];
+    out.extend(text);
+    out
 }
 
 fn cells(
@@ -74,8 +119,11 @@ fn cells(
     found: Option<(&Needle, Option<usize>)>,
     at: usize,
 ) -> Vec<Vec<Piece>> {
+    if let LineKind::Bar(span) = line.kind {
+        return vec![bar(pen, line, span, labels, columns, found)];
+    }
     let role = match line.kind {
-        LineKind::Text | LineKind::Foreign | LineKind::Key => Role::Text,
+        LineKind::Text | LineKind::Foreign | LineKind::Key | LineKind::Bar(_) => Role::Text,
         LineKind::Heading => Role::Heading,
         LineKind::Title => Role::Strong,
         LineKind::Muted => Role::Muted,

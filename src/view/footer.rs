@@ -304,6 +304,7 @@ fn candidates(state: &State) -> &'static [Action] {
                 A::Open,
                 A::Failed,
                 A::Log,
+                A::Overview,
                 A::Copy,
                 A::Back,
             ],

@@ -10,7 +10,7 @@ use super::{doc, empty};
 use crate::app::screens::hosts::COLUMNS;
 use crate::app::{Seen, State, WIDE, describe, time};
 use crate::config::Role;
-use crate::domain::{ExitCode, Kind, Phase, Run};
+use crate::domain::{Kind, Phase, Run};
 
 /// How wide the details are, with the divider.
 const DETAILS: u16 = 50;
@@ -108,8 +108,8 @@ pub(crate) fn last(pen: &Pen<'_>, run: &Run, state: &State, seen: &mut Seen) -> 
     }
     match run.phase {
         Phase::Pending => before(run, state, seen),
-        Phase::Failed => (failed(run), Role::Failed),
-        Phase::Ready => ready(run),
+        Phase::Failed => (describe::ending(run), Role::Failed),
+        Phase::Ready => (describe::ending(run), Role::Muted),
         _ if !run.reason.is_empty() => (run.reason.clone(), Role::Muted),
         Phase::Queued if run.undelivered() => ("to be delivered".to_owned(), Role::Muted),
         Phase::Running if run.failed_pods > 0 => (format!("attempt {}", run.failed_pods + 1), Role::Warning),
@@ -127,23 +127,6 @@ fn before(run: &Run, state: &State, seen: &mut Seen) -> (String, Role) {
     (format!("{what}{} {} ago", other.phase, age(at, state.now, seen)), role)
 }
 
-fn failed(run: &Run) -> String {
-    match run.last_outcome() {
-        // Why a pod was told to stop, the Job knows and the pod does not.
-        Some(outcome) if outcome.exit == ExitCode::Interrupted && !run.reason.is_empty() => {
-            run.reason.clone()
-        }
-        Some(outcome) if outcome.text.is_empty() => outcome.exit.words().to_owned(),
-        Some(outcome) => outcome.text.clone(),
-        None => run.reason.clone(),
-    }
-}
-
-fn ready(run: &Run) -> (String, Role) {
-    let counts = run.outcome.as_ref().and_then(|o| o.counts);
-    (counts.map_or(String::new(), |c| format!("{} ok, {} changed", c.ok, c.changed)), Role::Muted)
-}
-
 fn details(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
     let divider = pen.symbols().divider();
     for y in 0..area.height {
@@ -155,6 +138,7 @@ fn details(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
     let known = state.store.details(&run.uid);
     let document = describe::overview(&state.store, &state.environment, run, known, state.now);
     doc::draw(pen, rows(inner, 2, inner.height), &document, 0, None);
+    document.changes.inspect(|at| seen.wake_at(*at));
     if known.is_none()
         && let Some(flight) =
             state.in_flight.iter().find(|f| f.effect.run() == Some(&run.uid) && !f.effect.changes())

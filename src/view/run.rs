@@ -10,7 +10,7 @@ use super::words::{age, phase_role, spinner, status_role};
 use super::{doc, log};
 use crate::app::life::{self, Sign};
 use crate::app::screens::run::{Pane, RunScreen, Shown};
-use crate::app::screens::stages::{Stage, stages};
+use crate::app::screens::stages::{Stage, longest, stages};
 use crate::app::screens::tasks::{self, Order, RowKind, TaskRow};
 use crate::app::{Effect, Hit, Seen, State, describe, time};
 use crate::config::Role;
@@ -128,7 +128,7 @@ fn summary(pen: &mut Pen<'_>, area: Rect, state: &State, run: &Run, seen: &mut S
     }
     let counted = counts(state, run);
     let results = state.store.results(&run.uid).and_then(|r| r.results.as_deref());
-    let stages = stages(run, results, state.store.log(&run.uid), state.now);
+    let stages = stages(run, results, state.store.milestones(&run.uid), state.now);
     if run.phase == Phase::Pending || stages.iter().any(|s| s.running) {
         seen.wake_at(next_second(state));
     }
@@ -136,8 +136,7 @@ fn summary(pen: &mut Pen<'_>, area: Rect, state: &State, run: &Run, seen: &mut S
     let counted = if area.width > 60 { counted } else { Vec::new() };
     let wide: usize = counted.iter().map(|(text, _)| width(text) + 2).sum();
     let counts_at = area.width.saturating_sub(u16::try_from(wide).unwrap_or(u16::MAX));
-    // The wait for a decision says nothing of the machines: the bars compare the others.
-    let whole = stages.iter().skip(1).filter_map(|s| s.milliseconds).max().unwrap_or(0);
+    let whole = longest(&stages);
     // What is recorded nowhere is no stage once a later one has begun.
     let begun = stages.iter().rposition(|s| s.milliseconds.is_some()).unwrap_or(0);
     let known = stages.iter().enumerate().filter(|(at, s)| *at > begun || s.milliseconds.is_some());
@@ -362,6 +361,7 @@ fn result(pen: &mut Pen<'_>, area: Rect, state: &State, screen: &RunScreen, run:
     let text = rows(area, y, area.height);
     let found = Some(&screen.search.needle).filter(|n| !n.is_empty()).map(|n| (n, screen.search.result_hit));
     seen.result = doc::draw(pen, text, screen.doc(), screen.result_top, found);
+    screen.doc().changes.inspect(|at| seen.wake_at(*at));
     if let Some((needle, last)) = found {
         let hits: Vec<usize> =
             screen.doc().lines.iter().enumerate().filter(|(_, l)| l.has(needle)).map(|(at, _)| at).collect();

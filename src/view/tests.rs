@@ -1,6 +1,7 @@
 //! Pictures of the console, and every size.
 
 mod inside;
+mod page;
 mod scene;
 mod sizes;
 mod wide;

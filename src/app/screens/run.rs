@@ -103,6 +103,8 @@ pub struct RunScreen {
     fold_changes: usize,
     /// What the right pane shows, once the cursor rested.
     pub shown: Shown,
+    /// The run's own page is asked for, whatever is under the cursor.
+    page: bool,
     doc: Document,
     doc_of: Option<(Shown, bool)>,
     /// The first line of the result in its window; [`document::END`]: its end.
@@ -133,6 +135,7 @@ impl RunScreen {
             stamp: None,
             fold_changes: 0,
             shown: Shown::Overview,
+            page: false,
             doc: Document::default(),
             doc_of: None,
             result_top: 0,
@@ -181,8 +184,29 @@ impl RunScreen {
     #[must_use]
     pub fn under_cursor(&self) -> Shown {
         match self.row().map(|r| &r.kind) {
-            Some(RowKind::Task { id, .. }) => Shown::Result(*id),
+            Some(RowKind::Task { id, .. }) if !self.page => Shown::Result(*id),
             _ => Shown::Overview,
+        }
+    }
+
+    /// The run's own page is what is read.
+    #[must_use]
+    pub fn on_page(&self) -> bool {
+        self.page && self.focus == Pane::Result
+    }
+
+    /// Goes to the run's own page, or back to the tasks.
+    pub fn turn_page(&mut self, to_it: bool) {
+        (self.page, self.zoom) = (to_it, self.zoom && to_it);
+        self.focus = if to_it { Pane::Result } else { Pane::Tasks };
+        self.show();
+    }
+
+    /// The right pane shows what it should.
+    pub fn show(&mut self) {
+        let shown = self.under_cursor();
+        if self.shown != shown {
+            (self.shown, self.result_top, self.search.result_hit) = (shown, 0, None);
         }
     }
 
@@ -205,7 +229,7 @@ impl RunScreen {
 
     /// Moves the cursor in the tree.
     pub fn go(&mut self, to: Move) {
-        self.moved = true;
+        (self.moved, self.page) = (true, false);
         let last = self.tree.rows.len().saturating_sub(1);
         self.at = match to {
             Move::By(rows) => self.at.saturating_add_signed(rows).min(last),
@@ -231,7 +255,7 @@ impl RunScreen {
         };
         self.folds.insert(key.clone(), open.unwrap_or(!was));
         (self.cursor, self.at) = (Some(key.clone()), at);
-        (self.moved, self.fold_changes) = (true, self.fold_changes + 1);
+        (self.moved, self.page, self.fold_changes) = (true, false, self.fold_changes + 1);
         true
     }
 
@@ -272,7 +296,7 @@ impl RunScreen {
         for key in tasks::path(task) {
             self.folds.insert(key, true);
         }
-        (self.cursor, self.moved) = (Some(tasks::key(task.id)), true);
+        (self.cursor, self.moved, self.page) = (Some(tasks::key(task.id)), true, false);
         self.fold_changes += 1;
     }
 

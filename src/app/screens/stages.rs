@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use crate::app::log::LogBuffer;
-use crate::domain::results::{PlaybookStatus, RunResults};
+use crate::app::log::Milestones;
+use crate::domain::results::{PlaybookStatus, ResultStatus, RunResults, TaskResult};
 use crate::domain::{Phase, Run};
 
 /// One stage of a run.
@@ -28,11 +28,11 @@ pub struct Stage {
 pub fn stages(
     run: &Run,
     results: Option<&RunResults>,
-    log: Option<&LogBuffer>,
+    milestones: Option<(Milestones, Milestones)>,
     now: Timestamp,
 ) -> Vec<Stage> {
     let playbook = results.and_then(|r| r.playbooks.last());
-    let (first, newest) = log.map(LogBuffer::milestones).unwrap_or_default();
+    let (first, newest) = milestones.unwrap_or_default();
     let end = run.finished.or_else(|| run.last_outcome().map(|o| o.at)).or(playbook.and_then(|p| p.ended));
     let decided = run.decision.as_ref().map(|d| d.at);
     let began = [
@@ -70,15 +70,67 @@ pub fn stages(
     stages
 }
 
+/// The longest stage, in milliseconds. The wait for a decision says nothing of the machines: bars compare the others.
+#[must_use]
+pub fn longest(stages: &[Stage]) -> u64 {
+    stages.iter().skip(1).filter_map(|stage| stage.milliseconds).max().unwrap_or(0)
+}
+
+/// One play, as the results of its tasks tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Play<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// From its first task's start to its last one's end, in milliseconds; none: its tasks have no times.
+    pub milliseconds: Option<u64>,
+    /// How many results it has.
+    pub results: usize,
+    /// The worst of them.
+    pub worst: ResultStatus,
+}
+
+/// The plays of a run's newest attempt, in the order in which they ran.
+#[must_use]
+pub fn plays(results: &RunResults) -> Vec<Play<'_>> {
+    let newest = results.playbooks.last().map(|p| p.id).or(results.results.last().map(|t| t.playbook));
+    let mut plays: Vec<(&str, Vec<&TaskResult>)> = Vec::new();
+    for task in results.results.iter().filter(|t| Some(t.playbook) == newest) {
+        match plays.iter_mut().find(|(name, _)| *name == task.play) {
+            Some((_, tasks)) => tasks.push(task),
+            None => plays.push((&task.play, vec![task])),
+        }
+    }
+    plays
+        .into_iter()
+        .map(|(name, tasks)| Play {
+            name,
+            milliseconds: span(&tasks),
+            results: tasks.len(),
+            worst: tasks.iter().map(|t| t.status).min().unwrap_or(ResultStatus::Ok),
+        })
+        .collect()
+}
+
+fn span(tasks: &[&TaskResult]) -> Option<u64> {
+    let ends = |task: &&TaskResult| {
+        let took = i64::try_from(task.duration_ms).unwrap_or(i64::MAX);
+        task.started?.checked_add(jiff::SignedDuration::from_millis(took)).ok()
+    };
+    let first = tasks.iter().filter_map(|t| t.started).min()?;
+    let last = tasks.iter().filter_map(ends).max()?;
+    u64::try_from(last.duration_since(first).as_millis()).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::log::LogBuffer;
     use crate::app::sample;
     use crate::app::{LogEvent, LogLine};
     use crate::domain::{Decision, Verdict};
 
     fn spans(run: &Run, log: Option<&LogBuffer>) -> Vec<(&'static str, Option<u64>, bool)> {
-        let stages = stages(run, None, log, sample::now());
+        let stages = stages(run, None, log.map(LogBuffer::milestones), sample::now());
         stages.iter().map(|s| (s.name, s.milliseconds.map(|ms| ms / 1000), s.running)).collect()
     }
 
@@ -140,5 +192,32 @@ mod tests {
             (Some(60_000), true),
             "not before its approval"
         );
+    }
+
+    #[test]
+    fn plays_are_those_of_the_newest_attempt_and_as_long_as_their_tasks() {
+        let task = |id: u64, playbook, play: &str, seconds, ms, status| {
+            let mut task = sample::result(id, "", "t", status);
+            (task.playbook, task.play) = (playbook, play.into());
+            (task.started, task.duration_ms) = (Some(sample::ago(seconds)), ms);
+            task
+        };
+        use ResultStatus as S;
+        let results = vec![
+            task(1, 1, "Base", 900, 1_000, S::Failed),
+            task(2, 2, "Base", 100, 3_000, S::Ok),
+            task(3, 2, "Base", 99, 1_000, S::Changed),
+            task(4, 2, "Storage", 90, 40_000, S::Failed),
+            task(5, 2, "Storage", 90, 10_000, S::Ok),
+        ];
+        let results = RunResults { results, ..RunResults::default() };
+        let seen: Vec<_> =
+            plays(&results).into_iter().map(|p| (p.name, p.milliseconds, p.results, p.worst)).collect();
+        assert_eq!(
+            seen,
+            [("Base", Some(3_000), 2, S::Changed), ("Storage", Some(40_000), 2, S::Failed)],
+            "side by side on two hosts is no longer than the longer one"
+        );
+        assert_eq!(plays(&RunResults::default()), []);
     }
 }

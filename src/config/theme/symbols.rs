@@ -148,6 +148,19 @@ impl SymbolSet {
         self.pick(unicode.get(eighths.clamp(1, 8) - 1).unwrap_or(&"█"), "=")
     }
 
+    /// A bar that lies: so many thousandths of so many columns, and never nothing.
+    #[must_use]
+    pub fn span(self, thousandths: u16, columns: usize) -> String {
+        let eighths = (usize::from(thousandths) * columns * 8).div_ceil(1000).clamp(1, (columns * 8).max(1));
+        match self {
+            Self::Ascii => "=".repeat(eighths.div_ceil(8)),
+            Self::Unicode => {
+                let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+                "█".repeat(eighths / 8) + rest.get(eighths % 8).unwrap_or(&"")
+            }
+        }
+    }
+
     /// Corners and sides of a frame: top left, top right, bottom left, bottom right, horizontal, vertical.
     #[must_use]
     pub fn frame(self) -> [&'static str; 6] {
