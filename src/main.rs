@@ -73,6 +73,8 @@ enum Command {
     Man(cli::manual::Manual),
     /// Run the server that new machines call
     Serve,
+    /// Run the webhook that tells an API server who a token is and what a user may do
+    KubeAuth(server::kube_auth::Options),
     /// Provision the host of this pod's run; what a run's Job calls
     Provision,
     /// Run a program that ends when its starter does
@@ -158,6 +160,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Completions(args)) => Ok(cli::manual::completions(args, &Cli::command())),
         Some(Command::Man(args)) => Ok(cli::manual::man(&args, &Cli::command())),
         Some(Command::Serve) => serve(&global).await,
+        Some(Command::KubeAuth(options)) => kube_auth(options).await,
         Some(Command::Provision) => provision(&global).await,
         Some(Command::Play(args)) => Box::pin(play(&global, format, args)).await,
         Some(Command::Leash(args)) => Ok(match leash::run(&args).await {
@@ -264,6 +267,23 @@ async fn serve(global: &Global) -> Result<ExitCode> {
     tracing::info!(listen = %listener.local_addr()?, environment = settings.environment.name, "serving");
     server::run(listener, context, shutdown).await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Needs no configuration: it runs on nodes that have none.
+async fn kube_auth(options: server::kube_auth::Options) -> Result<ExitCode> {
+    telemetry::init_stderr(!std::io::stderr().is_terminal(), Level::INFO)?;
+    let shutdown = lifecycle::shutdown_on_signals()?;
+    let listener = tokio::net::TcpListener::bind(options.listen)
+        .await
+        .wrap_err_with(|| format!("cannot listen on {}", options.listen))?;
+    tracing::info!(listen = %listener.local_addr()?, "serving");
+    match Box::pin(server::kube_auth::run(listener, options, shutdown)).await {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => {
+            cli::fail(&error.to_string());
+            Ok(ExitCode::from(2))
+        }
+    }
 }
 
 async fn provision(global: &Global) -> Result<ExitCode> {

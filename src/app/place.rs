@@ -50,7 +50,7 @@ impl RunPlace {
     /// Whether this can have been written by a console.
     fn is_sound(&self) -> bool {
         let of = |text: &str, limit, odd: fn(&u8) -> bool| {
-            text.len() <= limit && !text.as_bytes().iter().any(|b| odd(b))
+            text.len() <= limit && !text.as_bytes().iter().any(&odd)
         };
         !self.uid.is_empty()
             && of(&self.uid, UID_LIMIT, |b| !b.is_ascii_graphic())

@@ -7,6 +7,7 @@ pub mod cluster;
 mod decision;
 mod host;
 mod key;
+pub mod kube_auth;
 mod message;
 mod outcome;
 mod pod;

@@ -1,4 +1,4 @@
-//! The HTTP server that new machines call, and the loop that delivers approved runs.
+//! The HTTP servers: the one that new machines call, with the loop that delivers approved runs, and [`kube_auth`].
 //!
 //! `run(listener, context, shutdown)` ends when it is told to, after what is under way is done.
 
@@ -6,6 +6,7 @@ mod access;
 mod approvals;
 mod follow;
 mod hook;
+pub mod kube_auth;
 mod listen;
 mod notes;
 mod reconcile;

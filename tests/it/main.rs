@@ -27,6 +27,7 @@ mod gate;
 mod ground;
 mod hostile;
 mod journey;
+mod kube_auth;
 mod leash;
 mod logs;
 mod manual;
