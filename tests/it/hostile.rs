@@ -68,7 +68,7 @@ fn only_our_own(sent: &[u8]) -> Vec<Vec<u8>> {
             2 + end + 1
         } else if let Some(body) = here.strip_prefix("\x1b]52;c;") {
             let end = body.find('\x07').unwrap();
-            copied.push(BASE64.decode(body[..end].as_bytes()).unwrap());
+            copied.push(BASE64.decode(&body.as_bytes()[..end]).unwrap());
             here.len() - body.len() + end + 1
         } else if here.starts_with("\x1b]11;?") {
             "\x1b]11;?".len() + if here.starts_with("\x1b]11;?\x07") { 1 } else { 2 }

@@ -254,7 +254,7 @@ impl Pty {
                 Some(screen) => return look(screen),
                 None if late => return look(state.parser.screen()),
                 None => {
-                    state = self.shared.changed.wait_timeout(state, Duration::from_millis(100)).unwrap().0
+                    state = self.shared.changed.wait_timeout(state, Duration::from_millis(100)).unwrap().0;
                 }
             }
         }
