@@ -50,6 +50,7 @@ fn run(n: usize, phase: Phase) -> Run {
         queue: false,
         deleting: false,
         failed_pods: 0,
+        waits: None,
     }
 }
 

@@ -164,6 +164,7 @@ pub fn why(run: &Run, now: Timestamp, environment: &EnvironmentInfo) -> String {
     };
     match run.phase {
         Phase::Pending => "It waits for a decision: approve it or reject it.".to_owned(),
+        Phase::Queued if run.waits.is_some() => format!("It is approved by {by}, and {}.", run.reason),
         Phase::Queued if run.undelivered() => reason("It is approved; its details are still to be delivered"),
         Phase::Queued => attempted(reason("It is approved and delivered; its pod is not ready yet")),
         Phase::Running => attempted(reason("Its pod runs")),

@@ -58,6 +58,8 @@ pub fn row_refusal(state: &State, verb: Verb, run: &Run) -> Option<String> {
         return Some(format!("{host} is being forgotten"));
     }
     match verb {
+        // What waits for its place has not started.
+        Verb::Reject if run.waits.is_some() => None,
         Verb::Approve | Verb::Reject if phase != Phase::Pending => {
             let by = run.decision.as_ref().map(|d| format!(" ({} by {})", d.verdict.as_str(), d.by));
             Some(format!(

@@ -58,6 +58,7 @@ pub(crate) fn run(host: &str, phase: Phase) -> Run {
         queue: false,
         deleting: false,
         failed_pods: 0,
+        waits: None,
     }
 }
 

@@ -35,6 +35,7 @@ pub(crate) fn held(by: &str) -> crate::domain::approvals::Standing {
     crate::domain::approvals::Standing::Known(crate::domain::approvals::Approvals {
         hold: Some(hold),
         released: None,
+        runs_at_once: 0,
     })
 }
 

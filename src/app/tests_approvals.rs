@@ -75,7 +75,7 @@ fn news_of_the_hold_are_said_and_a_hold_that_is_there_at_the_start_is_not() {
     let mut console = held_site();
     assert_eq!(console.notice(), "");
     let released = Some(Release { by: "cid".into(), at: console.now });
-    console.send(Msg::Approvals(Standing::Known(Approvals { hold: None, released })));
+    console.send(Msg::Approvals(Standing::Known(Approvals { released, ..Approvals::default() })));
     assert!(console.notice().contains("released by cid"), "{}", console.notice());
     assert_eq!(console.press("a"), []);
     assert_eq!(changing(&console.press("y")), ["approving a.org"]);
@@ -93,4 +93,18 @@ fn where_the_hold_cannot_be_seen_it_does_not_hold_and_the_question_says_so() {
     let Some(Dialog::Confirm(question)) = console.state.dialogs.last() else { panic!("no question") };
     assert!(question.notes.iter().any(|note| note.contains("configmaps are forbidden")), "{question:?}");
     assert_eq!(changing(&console.press("y")), ["approving a.org"]);
+}
+
+#[test]
+fn a_run_that_waits_for_its_place_says_so_and_can_be_stopped_or_rejected() {
+    let mut waiting = run("a.org", Phase::Queued);
+    let wait = crate::domain::Wait { since: ago(60), of: 5 };
+    (waiting.reason, waiting.waits) = (wait.words(), Some(wait));
+    waiting.decision = Some(Decision { verdict: Verdict::Approved, by: "ann".into(), at: ago(60) });
+    let console = || Console::with(vec![waiting.clone()]);
+    assert_eq!(changing(&console().press("x y")), ["rejecting a.org"]);
+    assert!(matches!(console().press("X y").as_slice(), [Effect::Stop { .. }]));
+    assert_eq!(changing(&console().press("a")), [""; 0]);
+    let why = crate::app::describe::why(&waiting, now(), &environment());
+    assert_eq!(why, "It is approved by ann, and waits for a place: 5 of 5 runs go on.");
 }

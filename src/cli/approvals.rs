@@ -72,5 +72,8 @@ fn table(approvals: &Approvals) -> Table {
             }
         }
     }
+    if approvals.runs_at_once > 0 {
+        pair("runs at a time", approvals.runs_at_once.to_string());
+    }
     table
 }

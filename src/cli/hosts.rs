@@ -196,6 +196,7 @@ pub(super) fn table_of(details: &RunDetails) -> Table {
     pair("run", run.name.clone());
     pair("phase", run.phase.to_string());
     pair("reason", run.reason.clone());
+    pair("waits since", or_empty(run.waits.as_ref().map(|w| w.since.to_string())));
     pair("announced", run.created.to_string());
     pair("last seen", run.seen.to_string());
     pair("address", or_empty(run.address.map(|a| a.to_string())));

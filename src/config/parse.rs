@@ -81,6 +81,7 @@ fn server(t: &mut Reader<'_>) -> ServerSettings {
         request_timeout: duration(t, "request_timeout", SHORT),
         repair_interval: duration(t, "repair_interval", SHORT),
         pending_limit: t.given("pending_limit", |n| values::number(n, 1, 100_000)).unwrap_or_default(),
+        runs_at_once: t.given("runs_at_once", |n| values::number(n, 0, 100_000)).unwrap_or_default(),
         keep_runs: t.given("keep_runs", |n| values::number(n, 1, 1_000)).unwrap_or_default(),
     }
 }

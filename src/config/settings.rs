@@ -97,6 +97,8 @@ pub struct ServerSettings {
     pub pending_limit: usize,
     /// How many runs of each host are kept.
     pub keep_runs: usize,
+    /// How many runs go on at a time; 0: any number.
+    pub runs_at_once: usize,
 }
 
 /// The Job that a run becomes.

@@ -9,7 +9,7 @@ use super::topics;
 use crate::app::{Answer, Effect, EffectId, Msg, RunRef};
 use crate::config::Variables;
 use crate::domain::approvals::Hold;
-use crate::domain::{Problem, ProblemKind};
+use crate::domain::{Problem, ProblemKind, Run};
 use crate::ops;
 use crate::ops::decide::{self, Changes, Seen};
 use crate::ops::machine;
@@ -75,8 +75,14 @@ async fn approve(outside: &Outside, run: RunRef, digest: String, changes: &Chang
     let environment = &outside.settings.environment;
     decide::approve(&kube, &permit, environment, &seen(run, digest), changes, &by)
         .await
-        .map(|_| Answer::Done(format!("approved {host}")))
+        .map(|approved| Answer::Done(approval(&approved.run)))
         .map_err(|error| error.problem(&host))
+}
+
+/// What came of an approval.
+fn approval(run: &Run) -> String {
+    let waits = if run.waits.is_some() { "; it waits for a place" } else { "" };
+    format!("approved {}{waits}", run.host)
 }
 
 async fn reject(outside: &Outside, run: RunRef, digest: String) -> Done {

@@ -24,11 +24,12 @@ pub enum Deed {
     Drop,
     Hold,
     Release,
+    Start,
 }
 
 impl Deed {
     /// Each with the reason of its Event and the word on screen.
-    const ALL: [(Self, &'static str, &'static str); 17] = [
+    const ALL: [(Self, &'static str, &'static str); 18] = [
         (Self::Approve, "Approved", "approve"),
         (Self::Reject, "Rejected", "reject"),
         (Self::Stop, "Stopped", "stop"),
@@ -46,6 +47,7 @@ impl Deed {
         (Self::Drop, "Dropped", "drop"),
         (Self::Hold, "ApprovalsHeld", "hold approvals"),
         (Self::Release, "ApprovalsReleased", "release approvals"),
+        (Self::Start, "Started", "start"),
     ];
 
     fn names(self) -> (&'static str, &'static str) {

@@ -1,9 +1,10 @@
-//! What holds for all approvals of an environment: whether an operator holds them. It stands on one ConfigMap in the namespace of
+//! What holds for all approvals of an environment: whether an operator holds them, and how many runs may go on at a time. It stands on one ConfigMap in the namespace of
 //! the runs, where every console, command and server reads it.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::Wait;
 use super::record::stamp;
 use super::text::plain;
 
@@ -13,6 +14,9 @@ pub const CONFIGMAP: &str = "hostwright-approvals";
 pub const HOLD: &str = "hold";
 /// Key: the last [`Release`], as JSON.
 pub const RELEASED: &str = "released";
+
+/// Key: how many runs may go on at a time, as the server's settings say; absent without a limit.
+pub const RUNS_AT_ONCE: &str = "runs-at-once";
 
 /// What stands in for a name or a reason that is too long ends here, in characters.
 const SHOWN: usize = 200;
@@ -82,6 +86,8 @@ pub struct Approvals {
     pub hold: Option<Hold>,
     /// Who released the last one.
     pub released: Option<Release>,
+    /// How many runs may go on at a time; 0: any number.
+    pub runs_at_once: usize,
 }
 
 impl Approvals {
@@ -97,7 +103,15 @@ impl Approvals {
             .map(|text| serde_json::from_str(text).unwrap_or_else(|error| unreadable(&error)).bounded());
         // Only a note: it decides nothing.
         let released = get(RELEASED).and_then(|text| serde_json::from_str(text).ok());
-        Self { hold, released }
+        // Written by the server, which mends what it finds there.
+        let runs_at_once = get(RUNS_AT_ONCE).and_then(|text| text.trim().parse().ok()).unwrap_or_default();
+        Self { hold, released, runs_at_once }
+    }
+
+    /// What is written on a run that is approved now: with a limit, that it waits for a place.
+    #[must_use]
+    pub fn wait(&self, now: Timestamp) -> Option<Wait> {
+        (self.runs_at_once > 0).then_some(Wait { since: now, of: self.runs_at_once })
     }
 }
 

@@ -114,6 +114,26 @@ fn check_variable(name: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// An approved run waits until fewer runs go on than may at a time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// Since when, exactly: who waits longest comes first.
+    pub since: Timestamp,
+    /// How many runs may go on at a time, as it was then.
+    pub of: usize,
+}
+
+impl Wait {
+    /// Why the run is queued.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self.of {
+            0 => "waits for a place".to_owned(),
+            of => format!("waits for a place: {of} of {of} runs go on"),
+        }
+    }
+}
+
 /// The end of a run by an operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stop {

@@ -10,6 +10,7 @@ mod key;
 pub mod kube_auth;
 mod message;
 mod outcome;
+pub mod places;
 mod pod;
 mod problem;
 pub mod queue;
@@ -22,7 +23,7 @@ pub mod text;
 mod token;
 
 pub use announcement::{ANNOUNCEMENT_LIMIT, Announcement, FieldError, RawAnnouncement};
-pub use decision::{Decision, Mark, Parameters, Stop, Verdict};
+pub use decision::{Decision, Mark, Parameters, Stop, Verdict, Wait};
 pub use host::{HostName, HostNameError, is_here};
 pub use key::{KeyError, SshKey};
 pub use message::{Message, MessageError};

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::run::Held;
 use super::{
     Announcement, Decision, HostName, JobState, Kind, Mark, Outcome, Parameters, Phase, Run, RunDetails,
-    Stop, Verdict,
+    Stop, Verdict, Wait,
 };
 
 /// Label: who made the Job. Its value is [`MANAGER`].
@@ -19,7 +19,7 @@ pub const MANAGER: &str = "hostwright";
 pub const KIND: &str = "hostwright.dev/kind";
 /// Label: the host name's hash (a label's value ends at 63 characters, a host name at 253).
 pub const HOST_HASH: &str = "hostwright.dev/host";
-/// Label: `rejected` or `stopped`, on a Job that is suspended for good.
+/// Label: `rejected` or `stopped`, on a Job that is suspended for good; `place` on one that is approved and waits for its place.
 pub const HELD: &str = "hostwright.dev/held";
 /// Annotation: the true host name.
 pub const HOST: &str = "hostwright.dev/host";
@@ -37,6 +37,8 @@ pub const BOOT: &str = "hostwright.dev/boot";
 pub const STOP: &str = "hostwright.dev/stop";
 /// Annotation: `approved` or `rejected`.
 pub const DECISION: &str = "hostwright.dev/decision";
+/// Annotation: a [`Wait`](super::Wait), since when an approved run waits for a place; it stays when the run has one.
+pub const WAITS: &str = "hostwright.dev/waits";
 /// Annotation: who decided.
 pub const DECIDED_BY: &str = "hostwright.dev/decided-by";
 /// Annotation: when it was decided.
@@ -129,11 +131,14 @@ impl JobRecord<'_> {
             phase => phase,
         };
         // What the cluster says of a Job comes first. A pod that runs waits for the message too.
+        let decision = self.decision()?;
+        let waits = self.waits(&state, phase, decision.as_ref());
         let undelivered = matches!(phase, Phase::Queued | Phase::Running | Phase::Stopping)
             && outcome.is_none()
             && self.text(DELIVERED).is_none();
-        let reason = match self.text(DELIVERY_PROBLEM) {
-            Some(problem) if undelivered && self.reason.is_empty() => problem.to_owned(),
+        let reason = match (&waits, self.text(DELIVERY_PROBLEM)) {
+            (Some(wait), _) if self.reason.is_empty() => wait.words(),
+            (None, Some(problem)) if undelivered && self.reason.is_empty() => problem.to_owned(),
             _ => self.reason.clone(),
         };
         let groups = parameters.as_ref().map_or(&announcement.groups, |p| &p.groups).clone();
@@ -158,7 +163,8 @@ impl JobRecord<'_> {
             branch,
             groups,
             key: announcement.keys.first().map(|k| format!("{} {}", k.algorithm(), k.fingerprint())),
-            decision: self.decision()?,
+            decision,
+            waits,
             delivered: self.time(DELIVERED)?,
             outcome,
             stop: self.json::<Stop>(STOP)?,
@@ -187,6 +193,7 @@ impl JobRecord<'_> {
         match self.labels.get(HELD).map(String::as_str) {
             Some("rejected") => Some(Held::Rejected),
             Some("stopped") => Some(Held::Stopped),
+            Some("place") => Some(Held::Place),
             _ => None,
         }
     }
@@ -200,6 +207,14 @@ impl JobRecord<'_> {
         };
         let by = self.text(DECIDED_BY).unwrap_or("unknown").to_owned();
         Ok(Some(Decision { verdict, by, at: self.time(DECIDED_AT)?.unwrap_or(self.created) }))
+    }
+
+    /// What a run that waits for its place says. One that cannot be read waits since its approval.
+    fn waits(&self, state: &JobState, phase: Phase, decision: Option<&Decision>) -> Option<Wait> {
+        let waits = state.suspend && state.verdict == Some(Held::Place) && phase == Phase::Queued;
+        let note = || self.text(WAITS).and_then(|text| serde_json::from_str(text).ok());
+        let since = || decision.map_or(self.created, |d| d.at);
+        waits.then(|| note().unwrap_or_else(|| Wait { since: since(), of: 0 }))
     }
 
     /// Only a note: one that cannot be read must not make the run unreadable.
@@ -312,6 +327,30 @@ mod tests {
         assert_eq!(reason(None, false), "no broker");
         assert_eq!(reason(Some("2026-01-01T00:00:00Z"), false), "");
         assert_eq!(reason(None, true), "");
+    }
+
+    #[test]
+    fn an_approved_run_that_waits_for_its_place_is_queued_and_says_so() {
+        let json = announcement().to_json();
+        let base = [
+            (HOST, "web-1.example.org"),
+            (ANNOUNCEMENT, json.as_str()),
+            (DECISION, "approved"),
+            (DECIDED_BY, "ann"),
+            (DELIVERY_PROBLEM, "no broker"),
+        ];
+        let wait = Wait { since: Timestamp::UNIX_EPOCH, of: 5 };
+        let text = serde_json::to_string(&wait).unwrap();
+        let run = |waits: &str, label: &str| {
+            read(&[&base[..], &[(WAITS, waits)]].concat(), &[(HELD, label)]).unwrap().run
+        };
+        let waiting = run(&text, "place");
+        assert_eq!((waiting.phase, waiting.waits.as_ref()), (Phase::Queued, Some(&wait)));
+        assert_eq!(waiting.reason, "waits for a place: 5 of 5 runs go on");
+        assert!(!waiting.undelivered() && !waiting.has_place());
+        assert!(run("{", "place").waits.is_some(), "the label says it");
+        let stopped = run(&text, "stopped");
+        assert_eq!((stopped.phase, stopped.waits, stopped.reason.as_str()), (Phase::Stopped, None, ""));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Announcement, Decision, HostName, Mark, Outcome, Parameters, Stop, Verdict};
+use super::{Announcement, Decision, HostName, Mark, Outcome, Parameters, Stop, Verdict, Wait};
 
 /// What a run is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -115,13 +115,15 @@ pub struct JobState {
     pub verdict: Option<Held>,
 }
 
-/// Why a Job is held suspended for good.
+/// Why a Job is held suspended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
     /// It was rejected.
     Rejected,
     /// It was stopped.
     Stopped,
+    /// Not for good: it is approved, and waits for a place among the runs that go on.
+    Place,
 }
 
 impl JobState {
@@ -139,6 +141,7 @@ impl JobState {
                 Some(Held::Rejected) => Phase::Rejected,
                 Some(Held::Stopped) if self.active > 0 || self.terminating > 0 => Phase::Stopping,
                 Some(Held::Stopped) => Phase::Stopped,
+                Some(Held::Place) => Phase::Queued,
                 None => Phase::Pending,
             };
         }
@@ -195,6 +198,9 @@ pub struct Run {
     pub key: Option<String>,
     /// The decision, once there is one.
     pub decision: Option<Decision>,
+    /// It is approved and waits for a place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits: Option<Wait>,
     /// When its message was confirmed by the broker, or found unnecessary.
     pub delivered: Option<Timestamp>,
     /// How it ended, once `provision` said so.
@@ -237,11 +243,18 @@ impl Run {
         self.outcome.as_ref().or(self.last_attempt.as_ref())
     }
 
-    /// True when it was approved and its message is not known to be with the broker.
+    /// True when it has a place among the runs that go on at a time: provisioning or checking, until its pod is gone.
+    #[must_use]
+    pub fn has_place(&self) -> bool {
+        let goes_on = matches!(self.phase, Phase::Queued | Phase::Running | Phase::Stopping);
+        goes_on && self.waits.is_none() && !self.is_over()
+    }
+
+    /// True when it was approved, has its place, and its message is not known to be with the broker.
     #[must_use]
     pub fn undelivered(&self) -> bool {
         let approved = self.decision.as_ref().is_some_and(|d| d.verdict == Verdict::Approved);
-        approved && self.delivered.is_none() && !self.is_over()
+        approved && self.waits.is_none() && self.delivered.is_none() && !self.is_over()
     }
 }
 
@@ -303,6 +316,7 @@ mod tests {
         assert_eq!(held(Some(Held::Rejected), 0), Phase::Rejected);
         assert_eq!(held(Some(Held::Stopped), 0), Phase::Stopped);
         assert_eq!(held(Some(Held::Stopped), 1), Phase::Stopping);
+        assert_eq!(held(Some(Held::Place), 0), Phase::Queued);
         assert_eq!(JobState { ready: 1, active: 1, ..run }.phase(), Phase::Running);
         assert_eq!(JobState { terminating: 1, ..run }.phase(), Phase::Stopping);
         assert_eq!(JobState { active: 1, ..run }.phase(), Phase::Queued);

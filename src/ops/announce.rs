@@ -50,6 +50,7 @@ pub async fn announce(
                     announcement,
                     seen: now,
                     decided: None,
+                    waits: None,
                     answers: None,
                     queue,
                 };

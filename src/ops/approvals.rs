@@ -5,6 +5,9 @@
 //! is started that changes a host: [`approve`](super::decide::approve) and a retry refuse, the server's rule and the answers to
 //! retries wait. Checks, which change nothing, stops and rejections go on.
 //!
+//! The ConfigMap also says how many runs may go on at a time ([`publish`]): the server's settings decide that, and approvals are
+//! given by consoles and commands that know other settings.
+//!
 //! The hold is read right before an approval is written, not with it: Kubernetes has no write over two objects. An approval
 //! that was on its way when the hold was written may still go through.
 
@@ -15,7 +18,9 @@ use super::{OpError, activity, until_unchanged};
 use crate::backend::kube::{About, ConfigMapData, ConfigMapEvent, Kube, KubeErrorKind};
 use crate::config::Permit;
 use crate::domain::activity::Deed;
-use crate::domain::approvals::{self, Approvals, CONFIGMAP, HOLD, Hold, RELEASED, Release, Standing};
+use crate::domain::approvals::{
+    self, Approvals, CONFIGMAP, HOLD, Hold, RELEASED, RUNS_AT_ONCE, Release, Standing,
+};
 
 /// What holds for all approvals. Where there is no ConfigMap nothing is held.
 ///
@@ -72,7 +77,7 @@ pub async fn hold(kube: &Kube, permit: &Permit, reason: &str, by: &str) -> Resul
 pub async fn release(kube: &Kube, permit: &Permit, seen: Option<&Hold>, by: &str) -> Result<Hold, OpError> {
     let work = until_unchanged("release approvals", || async {
         let (mut data, new) = open(kube).await?;
-        let Approvals { hold, released } = read(&data);
+        let Approvals { hold, released, .. } = read(&data);
         let Some(hold) = hold else { return Err(OpError::NotHeld(released)) };
         if seen.is_some_and(|seen| *seen != hold) {
             return Err(OpError::HeldAnew(hold));
@@ -85,6 +90,26 @@ pub async fn release(kube: &Kube, permit: &Permit, seen: Option<&Hold>, by: &str
     let note =
         |hold: &Hold| Some(format!("approvals are released by {by}; {} held them: {}", hold.by, hold.reason));
     activity::recorded(kube, permit, (Deed::Release, &About::Approvals, by), work, note).await
+}
+
+/// Tells everybody how many runs may go on at a time (0: any number). Without a limit nothing is written that is not there.
+///
+/// # Errors
+/// When the API server does not answer or refuses.
+pub async fn publish(kube: &Kube, permit: &Permit, runs_at_once: usize) -> Result<(), OpError> {
+    until_unchanged("tell how many runs may go on at a time", || async {
+        let (mut data, new) = open(kube).await?;
+        let text = (runs_at_once > 0).then(|| runs_at_once.to_string());
+        if data.get(RUNS_AT_ONCE) == text.as_deref() {
+            return Ok(());
+        }
+        match text {
+            Some(text) => data.set(RUNS_AT_ONCE, text),
+            None => data.remove(RUNS_AT_ONCE),
+        }
+        write(kube, permit, &data, new).await
+    })
+    .await
 }
 
 /// Whether an operator may let something start now. Who may not look at the ConfigMap is not stopped by it.

@@ -64,8 +64,8 @@ pub fn parameters(environment: &Environment, announcement: &Announcement, change
 enum Approver<'a> {
     /// An operator, by name.
     Operator(&'a str),
-    /// The configuration.
-    Rule,
+    /// The configuration, by the server, which knows the limit on runs at a time.
+    Rule(usize),
 }
 
 impl Approver<'_> {
@@ -73,24 +73,26 @@ impl Approver<'_> {
     fn name(&self) -> &str {
         match self {
             Self::Operator(name) => name,
-            Self::Rule => "rule",
+            Self::Rule(_) => "rule",
         }
     }
 
-    /// Whether approvals are not held. The rule has to know it; an operator who may not look is not stopped.
-    async fn may(&self, kube: &Kube, run: &Run) -> Result<(), OpError> {
+    /// What holds for an approval now, provided that approvals are not held. The rule has to know that; an operator who may not look
+    /// is not stopped.
+    async fn may(&self, kube: &Kube, run: &Run) -> Result<Approvals, OpError> {
         let deed = || format!("approve {}", run.host);
         match self {
-            Self::Operator(_) => approvals::not_held(kube, deed).await.map(drop),
-            Self::Rule => match approvals::look(kube).await? {
+            Self::Operator(_) => approvals::not_held(kube, deed).await,
+            Self::Rule(runs_at_once) => match approvals::look(kube).await? {
                 Approvals { hold: Some(hold), .. } => Err(OpError::Held { deed: deed(), hold }),
-                Approvals { hold: None, .. } => Ok(()),
+                open => Ok(Approvals { runs_at_once: *runs_at_once, ..open }),
             },
         }
     }
 }
 
-/// Approves a pending run: it is resumed with the decision on it.
+/// Approves a pending run: it is resumed with the decision on it, or, with a limit on runs at a time, left to the server, which
+/// starts it when it has a place ([`places`](super::places)).
 ///
 /// # Errors
 /// When somebody decided before, the announcement has changed, approvals are held, or the API server refuses.
@@ -114,8 +116,10 @@ pub async fn approve_by_rule(
     permit: &Permit,
     environment: &Environment,
     seen: &Seen,
+    runs_at_once: usize,
 ) -> Result<RunDetails, OpError> {
-    approve_as(kube, permit, environment, seen, &Changes::default(), Approver::Rule).await
+    let rule = Approver::Rule(runs_at_once);
+    approve_as(kube, permit, environment, seen, &Changes::default(), rule).await
 }
 
 async fn approve_as(
@@ -132,11 +136,12 @@ async fn approve_as(
         if details.run.digest != seen.digest {
             return Err(OpError::Changed(details.run.host));
         }
-        approver.may(kube, &details.run).await?;
+        let approvals = approver.may(kube, &details.run).await?;
         let decision = Decision { verdict: Verdict::Approved, by: by.to_owned(), at: Timestamp::now() };
         let parameters = parameters(environment, &details.announcement, changes);
         can_be_applied(&details, &parameters)?;
-        Ok(kube.approve_run(permit, &details, &decision, &parameters).await?)
+        let waits = approvals.wait(decision.at);
+        Ok(kube.approve_run(permit, &details, &decision, &parameters, waits.as_ref()).await?)
     })
     .await
     .inspect_err(|error| failed(kube, Deed::Approve, &on(&seen.name), by, error))?;
@@ -155,13 +160,16 @@ fn can_be_applied(details: &RunDetails, parameters: &Parameters) -> Result<(), O
     message.to_bytes().map(drop).map_err(|error| wrong(&error))
 }
 
-/// Rejects a pending run: it never starts.
+/// Rejects a run that has not started: pending, or approved and still without a place. It never starts.
 ///
 /// # Errors
 /// When somebody decided before, or the API server refuses.
 pub async fn reject(kube: &Kube, permit: &Permit, seen: &Seen, by: &str) -> Result<RunDetails, OpError> {
     let rejected = until_unchanged(&format!("reject {}", seen.name), || async {
-        let details = open(kube, seen).await?;
+        let details = match current(kube, &seen.name, &seen.uid).await? {
+            waiting if waiting.run.waits.is_some() && !waiting.run.deleting => waiting,
+            other => undecided(other)?,
+        };
         let decision = Decision { verdict: Verdict::Rejected, by: by.to_owned(), at: Timestamp::now() };
         Ok(kube.reject_run(permit, &details.run, &decision).await?)
     })
@@ -204,7 +212,10 @@ pub(super) fn on(run: &str) -> String {
 
 /// The run as it is now, provided that it still waits for a decision.
 async fn open(kube: &Kube, seen: &Seen) -> Result<RunDetails, OpError> {
-    let details = current(kube, &seen.name, &seen.uid).await?;
+    undecided(current(kube, &seen.name, &seen.uid).await?)
+}
+
+fn undecided(details: RunDetails) -> Result<RunDetails, OpError> {
     match &details.run.decision {
         Some(Decision { verdict, by, at }) => {
             Err(OpError::Decided { host: details.run.host, verdict: *verdict, by: by.clone(), at: *at })

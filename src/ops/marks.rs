@@ -12,6 +12,7 @@ use super::{OpError, approvals, until_unchanged};
 use crate::backend::kube::{JobTemplate, Kube, NewRun, RunsEvent};
 use crate::config::{Environment, Permit};
 use crate::domain::activity::Deed;
+use crate::domain::approvals::Approvals;
 use crate::domain::record::{self, answer_id};
 use crate::domain::{Decision, Kind, Mark, Phase, Run, RunDetails, Verdict};
 
@@ -149,7 +150,8 @@ fn goes_on(run: &Run) -> bool {
 }
 
 /// Turns a run's waiting marks into new Jobs; what the server does on every change. Doing it twice makes one Job: the new run
-/// names the mark that it answers. With `held`, what would start a change of the host waits.
+/// names the mark that it answers. While approvals are held, what would
+/// start a change of the host waits; with a limit on runs at a time, the new Job waits for its place.
 ///
 /// # Errors
 /// When the API server does not answer or refuses; the marks stay, and the next pass tries again.
@@ -159,12 +161,12 @@ pub async fn answer(
     environment: &Environment,
     template: &JobTemplate,
     run: &Run,
-    held: bool,
+    approvals: &Approvals,
 ) -> Result<Vec<Run>, OpError> {
     let mut made = Vec::new();
     for wish in Wish::ALL {
-        if wish.is_due(run, held) {
-            let server = Server { kube, permit, environment, template };
+        if wish.is_due(run, approvals.hold.is_some()) {
+            let server = Server { kube, permit, environment, template, approvals };
             made.extend(server.answer(wish, run).await?);
         }
     }
@@ -205,6 +207,7 @@ struct Server<'a> {
     permit: &'a Permit,
     environment: &'a Environment,
     template: &'a JobTemplate,
+    approvals: &'a Approvals,
 }
 
 impl Server<'_> {
@@ -259,6 +262,7 @@ impl Server<'_> {
         let mut parameters = details.parameters.clone().unwrap_or_else(same);
         parameters.check = wish == Wish::Check;
         let decision = Decision { verdict: Verdict::Approved, by: mark.by.clone(), at: Timestamp::now() };
+        let waits = self.approvals.wait(decision.at);
         let undo = wish == Wish::Retry && run.phase == Phase::Rejected;
         let new = NewRun {
             kind,
@@ -266,6 +270,7 @@ impl Server<'_> {
             announcement: &details.announcement,
             seen: run.seen,
             decided: (!undo).then_some((&decision, &parameters)),
+            waits: waits.as_ref().filter(|_| !undo),
             answers: Some(answers),
             queue: self.environment.amqp.is_some(),
         };

@@ -11,6 +11,7 @@ pub mod forget;
 pub mod logs;
 pub mod machine;
 pub mod marks;
+pub mod places;
 pub mod prune;
 pub mod queue;
 pub mod results;

@@ -68,6 +68,7 @@ pub(super) mod tests {
             groups: vec![],
             key: None,
             decision: None,
+            waits: None,
             delivered: None,
             outcome: None,
             last_attempt: None,

@@ -9,6 +9,7 @@ mod hook;
 pub mod kube_auth;
 mod listen;
 mod notes;
+mod places;
 mod reconcile;
 mod room;
 

@@ -1,5 +1,5 @@
 //! The server's loop: it watches all runs and does what they ask for: approval by rule, delivery, answers to marks, queues to
-//! delete, old runs to prune.
+//! delete, places for runs that wait for one, old runs to prune.
 //!
 //! Level-triggered: what is to be done is read from the runs as they are, so that nothing is lost when this process is killed at
 //! any point. Only the holder of the Lease works; every replica watches.
@@ -17,9 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::follow::{self, Overview, Runs, lock};
 use super::notes::Notes;
+use super::places::Places;
 use super::{Context, approvals};
 use crate::backend::kube::Holder;
-use crate::domain::approvals::Standing;
+use crate::domain::approvals::{Approvals, Standing};
 use crate::domain::{Health, Phase, Run};
 use crate::ops::marks::Wish;
 use crate::ops::{self, OpError};
@@ -155,6 +156,7 @@ async fn work(
     full.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut resting: HashMap<String, Instant> = HashMap::new();
     let notes = Notes::default();
+    let mut places = Places::default();
     loop {
         let mut pass = Pass::Changes;
         tokio::select! {
@@ -181,11 +183,19 @@ async fn work(
         if waiting > 0 && broker_is_down(context) {
             tracing::warn!(waiting, "the broker is down: deliveries wait");
         }
+        tokio::select! {
+            () = places.tell(context, &approvals, pass == Pass::Full) => {}
+            () = shutdown.cancelled() => return,
+        }
         let failed = tokio::select! {
             failed = serve_all(context, due, &notes, &approvals) => failed,
             () = shutdown.cancelled() => return,
         };
         resting.extend(failed.into_iter().map(|uid| (uid, Instant::now())));
+        tokio::select! {
+            () = places.fill(context, runs, &approvals, pass == Pass::Full) => {}
+            () = shutdown.cancelled() => return,
+        }
         if pass == Pass::Full {
             tokio::select! {
                 () = prune(context, runs) => {}
@@ -248,16 +258,21 @@ async fn serve_all(context: &Context, due: Vec<Run>, notes: &Notes, approvals: &
 }
 
 async fn serve_one(context: &Context, run: &Run, notes: &Notes, approvals: &Standing) -> Result<(), OpError> {
-    let Context { kube, permit, environment, template, broker, .. } = context;
+    let Context { kube, permit, environment, settings, template, broker, .. } = context;
+    // The limit is this server's, whatever it has told others before.
+    let hold = approvals.hold().cloned();
+    let terms = Approvals { hold, released: None, runs_at_once: settings.runs_at_once };
     if by_rule(context, run, approvals) {
-        match ops::decide::approve_by_rule(kube, permit, environment, &run.into()).await {
+        match ops::decide::approve_by_rule(kube, permit, environment, &run.into(), settings.runs_at_once)
+            .await
+        {
             Ok(_) | Err(OpError::Decided { .. } | OpError::Changed(_) | OpError::NotFound(_)) => {}
             // The watch over the hold tells when it is over, and then this run is looked at again.
             Err(OpError::Held { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    ops::marks::answer(kube, permit, environment, template, run, approvals.hold().is_some()).await?;
+    ops::marks::answer(kube, permit, environment, template, run, &terms).await?;
     if ops::forget::asked(run) {
         Box::pin(ops::forget::carry_out(kube, permit, run)).await?;
     }

@@ -42,7 +42,7 @@ async fn while_approvals_are_held_commands_say_who_since_when_and_why_and_exit_4
     let ground = Ground::new().await;
     pending(&ground, WEB).await;
     let status = ground.run(&["approvals", "status", "-o", "json"]).await.json();
-    assert_eq!(status, json!({"hold": null, "released": null}));
+    assert_eq!(status, json!({"hold": null, "released": null, "runs_at_once": 0}));
     let said = ground.run(&["approvals", "release"]).await;
     assert_eq!((said.code, said.err.contains("they are not held")), (4, true), "{}", said.err);
     let said = ground.run(&["approvals", "hold", "--reason", " "]).await;
@@ -267,7 +267,7 @@ async fn a_hold_in_one_console_is_a_banner_in_the_other() {
         for screen in ["2", "3", "5", "6", "8"] {
             ben.keys(screen).wait_for("approvals held for");
         }
-        ben.keys("1").wait_for(WEB).keys("a").wait_for("releases them");
+        ben.keys("1").wait_for(WEB).keys("a").wait_for("approvals are held by playground since");
         ben.keys("R").wait_for("Release approvals").keys("y").wait_for("released approvals");
         ann.wait_gone("approvals held for");
         ben.wait_gone("approvals held for").keys("a").wait_for("Approve web-1").keys("y");
@@ -282,6 +282,6 @@ async fn a_hold_in_one_console_is_a_banner_in_the_other() {
     assert_eq!(ground.kube.run(&run.name).await.unwrap().run.phase, Phase::Queued);
     assert!(matches!(
         ops::approvals::look(&ground.kube).await,
-        Ok(Approvals { hold: None, released: Some(_) })
+        Ok(Approvals { hold: None, released: Some(_), .. })
     ));
 }

@@ -162,6 +162,7 @@ pub(crate) fn first_run(announcement: &Announcement) -> NewRun<'_> {
         announcement,
         seen: jiff::Timestamp::now(),
         decided: None,
+        waits: None,
         answers: None,
         queue: false,
     }

@@ -32,6 +32,7 @@ mod leash;
 mod logs;
 mod manual;
 mod operators;
+mod places;
 mod policy;
 mod provision;
 mod proxy;

@@ -13,6 +13,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use hostwright::backend::kube::{JobTemplate, Kube, RunsEvent};
 use hostwright::config::{Amqp, Approval, Permit, Secret, Settings};
+use hostwright::domain::approvals::Approvals;
 use hostwright::domain::{HostName, Kind, Phase, RawAnnouncement, Run, RunDetails, Verdict};
 use hostwright::ops::decide::{self, Seen};
 use hostwright::ops::marks::{self, Wish};
@@ -1193,7 +1194,8 @@ async fn a_mark_that_many_answer_at_once_is_one_job() {
     let marked = cluster.kube.run(&run.name).await.unwrap().run;
     let template = JobTemplate::parse(include_str!("../../assets/job.yaml"), &cluster.settings.job).unwrap();
     let (permit, environment) = (cluster.permit(), &cluster.settings.environment);
-    let answer = || marks::answer(&cluster.kube, &permit, environment, &template, &marked, false);
+    let free = Approvals::default();
+    let answer = || marks::answer(&cluster.kube, &permit, environment, &template, &marked, &free);
     // No Lease is perfect: a server that hangs for a while may think that it still holds it.
     for answered in join_all((0..8).map(|_| answer())).await {
         assert!(matches!(answered, Ok(_) | Err(OpError::Contended(_))), "{answered:?}");

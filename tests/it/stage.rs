@@ -128,6 +128,7 @@ impl Stage {
             announcement,
             seen: at,
             decided: Some((&decision, parameters)),
+            waits: None,
             answers: None,
             queue: self.settings.environment.amqp.is_some(),
         };
@@ -203,6 +204,7 @@ pub(crate) fn settings_of(
             repair_interval: Duration::from_secs(30),
             pending_limit: 10,
             keep_runs: 5,
+            runs_at_once: 0,
         },
         job: JobSettings {
             template: None,

@@ -27,6 +27,7 @@ async fn ground() -> Ground {
             announcement: &announcement,
             seen: Timestamp::now(),
             decided: None,
+            waits: None,
             answers: None,
             queue: false,
         };

@@ -11,7 +11,8 @@ use super::{Kube, KubeError, KubeErrorKind, limited};
 use crate::config::{JobSettings, Permit};
 use crate::domain::record::{self, JobRecord};
 use crate::domain::{
-    Announcement, Decision, HostName, JobState, Kind, Outcome, Parameters, RecordError, RunDetails, run_name,
+    Announcement, Decision, HostName, JobState, Kind, Outcome, Parameters, RecordError, RunDetails, Wait,
+    run_name,
 };
 
 /// A Job manifest that every run starts from.
@@ -36,6 +37,8 @@ pub struct NewRun<'a> {
     pub seen: Timestamp,
     /// A run that needs no further decision starts at once.
     pub decided: Option<(&'a Decision, &'a Parameters)>,
+    /// It starts only once it has a place.
+    pub waits: Option<&'a Wait>,
     /// The mark that it answers.
     pub answers: Option<String>,
     /// The run's message travels over the broker: its queue is deleted before the Job goes.
@@ -121,7 +124,7 @@ impl JobTemplate {
             merge(&mut job, json!({"metadata": {"finalizers": [record::QUEUE_FINALIZER]}}));
         }
         if let Some((decision, parameters)) = new.decided {
-            merge(&mut job, decision_patch(decision, parameters, new.announcement));
+            merge(&mut job, decision_patch(decision, parameters, new.announcement, new.waits));
             if !new.queue {
                 merge(&mut job, delivered_patch(decision.at));
             }
@@ -140,14 +143,15 @@ fn labels(kind: Kind, host: &HostName) -> Value {
 }
 
 /// The change that approves a run: the decision on the Job, and what `provision` needs on the pod template, which is frozen
-/// once the Job is no longer suspended.
+/// once the Job is no longer suspended. A run that waits for a place stays suspended, under a label.
 pub(super) fn decision_patch(
     decision: &Decision,
     parameters: &Parameters,
     announcement: &Announcement,
+    waits: Option<&Wait>,
 ) -> Value {
     let parameters = serde_json::to_string(parameters).unwrap_or_default();
-    json!({
+    let mut patch = json!({
         "metadata": {"annotations": {
             record::DECISION: decision.verdict.as_str(),
             record::DECIDED_BY: decision.by,
@@ -155,7 +159,7 @@ pub(super) fn decision_patch(
             record::PARAMETERS: parameters,
         }},
         "spec": {
-            "suspend": false,
+            "suspend": waits.is_some(),
             "template": {"metadata": {"annotations": {
                 record::HOST: announcement.host.as_str(),
                 record::ANNOUNCEMENT: announcement.to_json(),
@@ -163,7 +167,13 @@ pub(super) fn decision_patch(
                 record::DECISION: decision.verdict.as_str(),
             }}},
         },
-    })
+    });
+    if let Some(waits) = waits {
+        let waits = serde_json::to_string(waits).unwrap_or_default();
+        let label = json!({record::HELD: "place"});
+        merge(&mut patch, json!({"metadata": {"labels": label, "annotations": {record::WAITS: waits}}}));
+    }
+    patch
 }
 
 impl Kube {

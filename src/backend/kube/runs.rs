@@ -11,7 +11,7 @@ use super::{Kube, KubeError, KubeErrorKind, limited};
 use crate::config::Permit;
 use crate::domain::record;
 use crate::domain::{
-    Announcement, Decision, HostName, Kind, Mark, Outcome, Parameters, Run, RunDetails, Stop, run_name,
+    Announcement, Decision, HostName, Kind, Mark, Outcome, Parameters, Run, RunDetails, Stop, Wait, run_name,
 };
 
 const PAGE: u32 = 100;
@@ -154,7 +154,8 @@ impl Kube {
         self.patch_run(&run.name, &patch, format!("note that {} called", run.host)).await
     }
 
-    /// Approves a pending run, provided that it is still as it was read: one patch with decision, parameters and resume.
+    /// Approves a pending run, provided that it is still as it was read: one patch with decision, parameters and resume; with
+    /// `waits`, it stays suspended until [`Kube::start_run`].
     ///
     /// # Errors
     /// `Conflict` when it changed meanwhile: read it again to see whether somebody decided.
@@ -164,8 +165,9 @@ impl Kube {
         details: &RunDetails,
         decision: &Decision,
         parameters: &Parameters,
+        waits: Option<&Wait>,
     ) -> Result<RunDetails, KubeError> {
-        let mut patch = job::decision_patch(decision, parameters, &details.announcement);
+        let mut patch = job::decision_patch(decision, parameters, &details.announcement, waits);
         job::merge(&mut patch, json!({"metadata": {"resourceVersion": details.run.resource_version}}));
         // Without a queue of its own the run has no message: its details ride in the Job.
         if !details.run.queue {
@@ -174,7 +176,19 @@ impl Kube {
         self.patch_run(&details.run.name, &patch, format!("approve {}", details.run.host)).await
     }
 
-    /// Rejects a pending run, provided that it is still as it was read.
+    /// Starts a run that waits for its place, provided that it is still as it was read.
+    ///
+    /// # Errors
+    /// `Conflict` when it changed meanwhile.
+    pub async fn start_run(&self, _: &Permit, run: &Run) -> Result<RunDetails, KubeError> {
+        let patch = json!({
+            "metadata": {"resourceVersion": run.resource_version, "labels": {record::HELD: null}},
+            "spec": {"suspend": false},
+        });
+        self.patch_run(&run.name, &patch, format!("start run {}", run.name)).await
+    }
+
+    /// Rejects a run that has not started, provided that it is still as it was read.
     ///
     /// # Errors
     /// `Conflict` when it changed meanwhile.
