@@ -34,7 +34,7 @@
 //! | [`play`] | the playground: loopback Kubernetes API, Job runner, supervised real services |
 //! | [`ops`] | the deeds: announce, deliver, approve, reject, retry, add a target …; one async function each |
 //! | [`backend`] | the outside, one module per system; none imports another |
-//! | [`config`] | `config.toml`, themes, key maps: read, merged, checked, with the place of each error |
+//! | [`config`] | `config.toml`, `environments/*.tfvars`, themes, key maps: read, merged, checked, with the place of each error |
 //! | [`domain`] | nouns and pure rules (phases, host names, digests), wire messages |
 //! | [`lifecycle`] | signals, cancellation, drain |
 //! | [`telemetry`] | logs: to a file in the console, structured on stderr elsewhere |

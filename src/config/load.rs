@@ -13,6 +13,7 @@ use super::parse::{self, PAIRS, TOP};
 use super::place::{Layer, LayerKind, Mistake, MistakeKind, Mistakes, Place};
 use super::reader::{World, variable_name};
 use super::tree::{self, Table};
+use super::variables::{self, VariablesFile};
 
 /// Every setting with its default and a comment. It is the default.
 pub const DEFAULT: &str = include_str!("../../config.toml");
@@ -130,6 +131,7 @@ pub fn load_with(sources: &Sources, variables: &Variables) -> Result<Config, Mis
         server: parsed.server,
         job: parsed.job,
         provision: parsed.provision,
+        platform: parsed.platform,
         environments: parsed.environments,
         default_environment,
         warnings: findings.warnings,
@@ -140,6 +142,46 @@ pub fn load_with(sources: &Sources, variables: &Variables) -> Result<Config, Mis
         asked,
         shown: findings.shown,
     })
+}
+
+/// Reads an environment's variables from its file, `environments/NAME.tfvars`.
+///
+/// # Errors
+/// All mistakes at once, each with its place.
+pub fn load_variables(path: &Path, name: &str) -> Result<VariablesFile, Mistakes> {
+    let mut layers = Layers::default();
+    let Some((layer, text)) = layers.file_text(path, None) else {
+        if layers.mistakes.is_empty() {
+            let layer = Layer::new(0, path.display().to_string(), LayerKind::Flag);
+            let text = "there is no such file";
+            layers.mistakes.push(Mistake::new(&Place::whole(&layer), MistakeKind::Unreadable, text));
+        }
+        return Err(Mistakes::new(layers.mistakes));
+    };
+    let read_secret = |_: &Path| Err("is not read here".to_owned());
+    let world = World { home: None, working: None, read_secret: &read_secret };
+    variables::read(path, &layer, text.trim_start_matches('\u{feff}'), name, &world)
+}
+
+/// The names of the files of variables in a folder, sorted; a folder that is not there has none.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn variables_files(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(|n| n.strip_suffix(".tfvars"));
+        if let Some(name) = name.filter(|name| !name.is_empty() && !name.starts_with('.')) {
+            files.push((name.to_owned(), path.clone()));
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// The theme of this name in the configuration folder, which need not be there.
@@ -186,11 +228,17 @@ impl Layers {
 
     /// Reads a file. `wanted` is who named it; a file that nobody named need not exist.
     fn file(&mut self, path: &Path, wanted: Option<&str>) {
+        if let Some((layer, text)) = self.file_text(path, wanted) {
+            self.text(&layer, &text);
+        }
+    }
+
+    fn file_text(&mut self, path: &Path, wanted: Option<&str>) -> Option<(Arc<Layer>, String)> {
         let name = path.display().to_string();
         self.watched.push(path.to_owned());
         let (bytes, exposed) = match read(path, FILE_LIMIT) {
             Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && wanted.is_none() => return,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && wanted.is_none() => return None,
             Err(error) => {
                 let (layer, text) = match wanted {
                     Some(who) => {
@@ -202,7 +250,7 @@ impl Layers {
                 };
                 self.mistakes.push(Mistake::new(&Place::whole(&layer), MistakeKind::Unreadable, text));
                 self.rank += 1;
-                return;
+                return None;
             }
         };
         let base = std::path::absolute(path).ok().and_then(|path| path.parent().map(Path::to_path_buf));
@@ -210,13 +258,14 @@ impl Layers {
         let layer = Layer::new(self.rank, &name, kind);
         self.files.push(name);
         match String::from_utf8(bytes) {
-            Ok(text) => self.text(&layer, &text),
+            Ok(text) => Some((layer, text)),
             Err(error) => {
                 let valid = error.utf8_error().valid_up_to();
                 let text = String::from_utf8_lossy(error.as_bytes());
                 let place = Place::at(&layer, &text, valid);
                 self.mistakes.push(Mistake::new(&place, MistakeKind::Unreadable, "this is not UTF-8"));
                 self.rank += 1;
+                None
             }
         }
     }

@@ -5,6 +5,7 @@
 
 mod convert;
 mod getters;
+mod hcl;
 mod load;
 mod looks;
 mod merged;
@@ -16,8 +17,9 @@ mod settings;
 mod tree;
 mod unconfigured;
 mod values;
+mod variables;
 
-pub use load::{DEFAULT, Sources, Variables, load, load_with};
+pub use load::{DEFAULT, Sources, Variables, load, load_variables, load_with, variables_files};
 pub use looks::{Looks, Themes};
 pub use merged::Config;
 pub use place::{Mistake, MistakeKind, Mistakes, Place};
@@ -32,10 +34,12 @@ pub use keys::{Chord, Code, Found, Key, KeyNameError, Keymap, KeymapError};
 pub use rights::{Need, Rights};
 pub use settings::{
     Amqp, Approval, Ara, AraCredentials, ConsoleSettings, Environment, JobSettings, Kubernetes, Permit,
-    Policy, ProvisionSettings, ReadOnly, Secret, ServerSettings, Settings, Signer, Symbols, TargetSettings,
+    PlatformSettings, Policy, ProvisionSettings, ReadOnly, Secret, ServerSettings, Settings, Signer, Symbols,
+    TargetSettings,
 };
 
 /// What stands for a secret on screen.
 const MASK: &str = "********";
 pub use theme::{AUTO, BUILT_IN, Colour, ColourDepth, Paint, Role, Style, SymbolSet, Theme, ThemeError};
 pub use values::parse_duration;
+pub use variables::{ShownVariable, VariablesFile};

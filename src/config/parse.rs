@@ -7,14 +7,15 @@ use std::time::Duration;
 use super::place::{MistakeKind, Place};
 use super::reader::{Findings, Reader, World};
 use super::settings::{
-    Amqp, Approval, Ara, AraCredentials, ConsoleSettings, Environment, JobSettings, Kubernetes, Policy,
-    ProvisionSettings, ServerSettings, Signer, Symbols, TargetSettings,
+    Amqp, Approval, Ara, AraCredentials, ConsoleSettings, Environment, JobSettings, Kubernetes,
+    PlatformSettings, Policy, ProvisionSettings, ServerSettings, Signer, Symbols, TargetSettings,
 };
 use super::tree::{Entry, Table, Value};
 use super::{MASK, values};
 
 /// The tables and keys at the top of a configuration.
-pub(super) const TOP: [&str; 6] = ["environment", "console", "server", "job", "provision", "environments"];
+pub(super) const TOP: [&str; 7] =
+    ["environment", "console", "server", "job", "provision", "platform", "environments"];
 
 /// Secrets that may be given in plain or as a file: table of an environment, key, key of the file.
 pub(super) const PAIRS: [(&str, &str, &str); 4] = [
@@ -32,6 +33,7 @@ pub(super) struct Parsed {
     pub(super) server: ServerSettings,
     pub(super) job: JobSettings,
     pub(super) provision: ProvisionSettings,
+    pub(super) platform: PlatformSettings,
     pub(super) environments: BTreeMap<String, Environment>,
 }
 
@@ -47,12 +49,13 @@ pub(super) fn read(tree: Table, world: &World<'_>) -> (Parsed, Findings) {
         Some(Entry { node, .. }) if matches!(node.value, Value::Text(_)) => Some(node.place.clone()),
         _ => None,
     };
-    let parsed = Reader::root(tree, world, &mut findings, |top| Parsed {
+    let parsed = Reader::root(tree, None, world, &mut findings, |top| Parsed {
         default: top.optional("environment", values::text).zip(place),
         console: top.section("console", console),
         server: top.section("server", server),
         job: top.section("job", job),
         provision: top.section("provision", provision),
+        platform: top.section("platform", platform),
         environments: top.section("environments", |all| all.each(legal_name, environment)),
     });
     warn_of_exposed_secrets(&mut findings);
@@ -111,6 +114,13 @@ fn provision(t: &mut Reader<'_>) -> ProvisionSettings {
         python: t.program("python").unwrap_or_default(),
         token_lifetime: duration(t, "token_lifetime", SECOND),
         signer: t.given("signer", |node| values::word(node, &signer)).unwrap_or(Signer::Required),
+    }
+}
+
+fn platform(t: &mut Reader<'_>) -> PlatformSettings {
+    PlatformSettings {
+        environments: t.path("environments").unwrap_or_default(),
+        user: t.optional("user", values::user),
     }
 }
 

@@ -57,16 +57,17 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads a whole tree.
+    /// Reads a whole tree; `place` is that of the one file that it is all of.
     pub(super) fn root<T>(
         tree: Table,
+        place: Option<Place>,
         world: &'a World<'a>,
         findings: &'a mut Findings,
         read: impl FnOnce(&mut Reader<'_>) -> T,
     ) -> T {
         let path = Vec::new();
         let mut reader =
-            Reader { path, table: tree, place: None, present: true, asked: Vec::new(), world, findings };
+            Reader { path, table: tree, place, present: true, asked: Vec::new(), world, findings };
         let value = read(&mut reader);
         reader.finish();
         value
@@ -130,6 +131,20 @@ impl<'a> Reader<'a> {
             None => Mistake::nowhere(kind, text),
         };
         self.mistake(mistake.advise(advice));
+    }
+
+    /// Warns of something at a place.
+    pub(super) fn warn_at(&mut self, place: &Place, text: &str) {
+        self.findings.warnings.push(format!("{place}: {text}"));
+    }
+
+    /// Whether a key of this table was written, as far as it was asked for.
+    pub(super) fn was_given(&self, key: &str) -> bool {
+        let of = |shown: &Shown| match shown.table.as_slice() {
+            [] => shown.key == key,
+            [table, ..] => table == key,
+        };
+        self.findings.shown.iter().any(|shown| shown.place.is_some() && of(shown))
     }
 
     /// Warns of something about a setting.
@@ -237,16 +252,27 @@ impl<'a> Reader<'a> {
     /// What nobody asked for is unknown.
     fn finish(mut self) {
         for (key, entry) in std::mem::take(&mut self.table) {
-            let what = if matches!(entry.node.value, Value::Table(_)) { "table" } else { "key" };
-            let place = if self.path.is_empty() {
-                "at the top".to_owned()
-            } else {
-                format!("in [{}]", self.path.join("."))
-            };
-            let text = format!("unknown {what} {key:?} {place}");
             let advice = self.advice(&key, &entry.key);
-            self.mistake(Mistake::new(&entry.key, MistakeKind::UnknownKey, text).advise(advice));
+            self.say_unknown(&key, &entry, advice);
         }
+    }
+
+    /// Takes a key that there cannot be.
+    pub(super) fn unknown(&mut self, key: &str, advice: &str) {
+        if let Some(entry) = self.table.remove(key) {
+            self.say_unknown(key, &entry, advice.to_owned());
+        }
+    }
+
+    fn say_unknown(&mut self, key: &str, entry: &Entry, advice: String) {
+        let what = if matches!(entry.node.value, Value::Table(_)) { "table" } else { "key" };
+        let place = if self.path.is_empty() {
+            "at the top".to_owned()
+        } else {
+            format!("in [{}]", self.path.join("."))
+        };
+        let text = format!("unknown {what} {key:?} {place}");
+        self.mistake(Mistake::new(&entry.key, MistakeKind::UnknownKey, text).advise(advice));
     }
 
     fn advice(&self, key: &str, place: &Place) -> String {

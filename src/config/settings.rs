@@ -48,6 +48,16 @@ impl Settings {
     }
 }
 
+impl super::Config {
+    /// The permit to change what belongs to no environment in the configuration.
+    ///
+    /// # Errors
+    /// With `--read-only`.
+    pub fn permit(&self) -> Result<Permit, ReadOnly> {
+        if self.read_only { Err(ReadOnly) } else { Ok(Permit(())) }
+    }
+}
+
 /// How the console looks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsoleSettings {
@@ -116,6 +126,15 @@ pub struct JobSettings {
     pub deadline: Duration,
     /// How long a pod that is ended may take to put its message back.
     pub grace: Duration,
+}
+
+/// The platform that the hosts join.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlatformSettings {
+    /// The folder of the environments' variables, `NAME.tfvars`.
+    pub environments: PathBuf,
+    /// The operator's name in `play-USER`; none: that of the session.
+    pub user: Option<String>,
 }
 
 /// `hostwright provision`.

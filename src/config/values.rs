@@ -7,7 +7,7 @@ use ipnet::IpNet;
 
 use super::place::{alternatives, nearest};
 use super::tree::{Node, Value};
-use crate::domain::RawAnnouncement;
+use crate::domain::{RawAnnouncement, environment};
 
 /// What is wrong with a value: the rest of a sentence that starts with it.
 #[derive(Debug, PartialEq, Eq)]
@@ -233,6 +233,13 @@ pub(super) fn namespace(node: &Node) -> Result<String> {
 pub(super) fn is_label(text: &str) -> bool {
     let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     !text.is_empty() && text.bytes().all(legal) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+/// The operator's name as a part of `play-USER`.
+pub(super) fn user(node: &Node) -> Result<String> {
+    let text = any_text(node)?;
+    environment::user(text).map_err(|error| Wrong::new(error.to_string()))?;
+    Ok(text.to_owned())
 }
 
 /// A key inside a ConfigMap.

@@ -5,6 +5,7 @@ mod announcement;
 pub mod approvals;
 pub mod cluster;
 mod decision;
+pub mod environment;
 mod host;
 mod key;
 pub mod kube_auth;
