@@ -65,6 +65,9 @@ enum Command {
     /// The configuration: check, show
     #[command(subcommand)]
     Config(cli::config::Command),
+    /// The environments: list, show, init, check, shell
+    #[command(subcommand)]
+    Env(cli::env::Command),
     /// Write all that helps to understand a problem into one file, without secrets
     DebugBundle(cli::bundle::Bundle),
     /// Print what makes a shell complete this command line
@@ -156,6 +159,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
             Ok(Box::pin(cli::run(noun, &settings, format)).await)
         }
         Some(Command::Config(command)) => Ok(cli::config::run(&command, &sources(&global))?),
+        Some(Command::Env(command)) => env(&global, format, command).await,
         Some(Command::DebugBundle(args)) => Ok(debug_bundle(&global, args).await),
         Some(Command::Completions(args)) => Ok(cli::manual::completions(args, &Cli::command())),
         Some(Command::Man(args)) => Ok(cli::manual::man(&args, &Cli::command())),
@@ -243,6 +247,11 @@ async fn show(
             Ok(ExitCode::from(error.exit_code()))
         }
     }
+}
+
+async fn env(global: &Global, format: cli::Format, command: cli::env::Command) -> Result<ExitCode> {
+    telemetry::init_stderr(false, Level::WARN)?;
+    Ok(Box::pin(cli::env::run(command, &load(global)?, format)).await)
 }
 
 async fn debug_bundle(global: &Global, args: cli::bundle::Bundle) -> ExitCode {

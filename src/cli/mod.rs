@@ -7,6 +7,7 @@ pub mod approvals;
 pub mod bundle;
 pub mod cluster;
 pub mod config;
+pub mod env;
 pub mod hosts;
 pub mod manual;
 mod output;

@@ -6,6 +6,7 @@ pub mod approvals;
 pub mod cluster;
 pub mod decide;
 pub mod deliver;
+pub mod environment;
 mod error;
 pub mod forget;
 pub mod logs;

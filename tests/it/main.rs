@@ -22,6 +22,7 @@ mod cluster;
 mod config;
 mod console;
 mod credentials;
+mod envcli;
 mod environments;
 mod expiry;
 mod gate;

@@ -10,6 +10,7 @@ mod error;
 mod events;
 mod job;
 mod lease;
+mod pin;
 mod pods;
 mod runs;
 mod secrets;
@@ -30,6 +31,7 @@ pub use error::{KubeError, KubeErrorKind};
 pub use events::{About, ActivityEvent};
 pub use job::{JobTemplate, NewRun, TemplateError};
 pub use lease::Holder;
+pub use pin::{NO_CLUSTER, Pin, pin};
 pub use watch::RunsEvent;
 
 /// How long a call that is no stream may take.
