@@ -11,7 +11,7 @@ pub fn next<'r>(runs: impl IntoIterator<Item = &'r Run>, limit: usize, held: boo
     for run in runs {
         taken += usize::from(run.has_place());
         if let Some(wait) =
-            run.waits.as_ref().filter(|_| !run.is_over() && !(held && run.kind == Kind::Provision))
+            run.waits.as_ref().filter(|_| !(run.is_over() || held && run.kind == Kind::Provision))
         {
             waiting.push((wait.since, run.created, &run.name, run));
         }
