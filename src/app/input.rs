@@ -43,7 +43,7 @@ fn take_over(state: &mut State, seen: &Seen) -> Seen {
         };
     }
     if let Some(table) = state.table_mut() {
-        table.seen(seen.list.top, seen.left);
+        table.seen(seen.list.top, seen.left_most);
     }
     if let Some(run) = &mut state.run {
         run.seen(seen.tasks.top);

@@ -49,9 +49,8 @@ pub struct RunPlace {
 impl RunPlace {
     /// Whether this can have been written by a console.
     fn is_sound(&self) -> bool {
-        let of = |text: &str, limit, odd: fn(&u8) -> bool| {
-            text.len() <= limit && !text.as_bytes().iter().any(&odd)
-        };
+        let of =
+            |text: &str, limit, odd: fn(&u8) -> bool| text.len() <= limit && !text.as_bytes().iter().any(odd);
         !self.uid.is_empty()
             && of(&self.uid, UID_LIMIT, |b| !b.is_ascii_graphic())
             && of(&self.name, NAME_LIMIT, |b| !matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.'))

@@ -69,8 +69,8 @@ pub struct Seen {
     pub subject: Option<String>,
     /// The table of hosts or runs.
     pub list: PaneSeen,
-    /// How many columns its wide form is moved over.
-    pub left: u16,
+    /// How many columns its wide form can be moved over at most, where it is shown.
+    pub left_most: Option<u16>,
     /// The tree of tasks.
     pub tasks: PaneSeen,
     /// The result.

@@ -212,8 +212,8 @@ impl Table {
     }
 
     /// Takes over what the last frame showed.
-    pub fn seen(&mut self, top: usize, left: u16) {
-        (self.top, self.left) = (top, left);
+    pub fn seen(&mut self, top: usize, left_most: Option<u16>) {
+        (self.top, self.left) = (top, left_most.map_or(self.left, |most| self.left.min(most)));
     }
 
     /// All columns at their full width, or those that fit.

@@ -66,16 +66,7 @@ impl Console {
         let pane = PaneSeen { top: 0, page: 10 };
         let row = self.state.shown_list().and_then(|list| list.table.cursor()).map(str::to_owned);
         let subject = row.or_else(|| self.state.current().map(|r| r.uid.clone()));
-        Seen {
-            subject,
-            list: pane,
-            tasks: pane,
-            result: pane,
-            log: pane,
-            dialog: pane,
-            left: self.state.table().map_or(0, |table| table.left),
-            ..Seen::default()
-        }
+        Seen { subject, list: pane, tasks: pane, result: pane, log: pane, dialog: pane, ..Seen::default() }
     }
 
     fn send(&mut self, msg: Msg) -> Vec<Effect> {

@@ -46,7 +46,7 @@ pub(super) fn draw<T: Copy>(
 ) {
     let widths = widths(pen, shape, lines, &text_of);
     let frame = frame(shape, &widths, body.width, table.left);
-    seen.left = frame.left;
+    seen.left_most = Some(frame.whole.saturating_sub(frame.room));
     moved(pen, heading, &frame, |pen, line| {
         headings(pen, line, &frame.placed, shape.sorted, table.descending);
     });
