@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::app::filter::Scratch;
-use crate::app::sample;
+use crate::app::sample::{self, now};
 use crate::app::store::Store;
 use crate::domain::{Phase, Run};
 
@@ -31,7 +31,7 @@ fn arrange(table: &mut Table, store: &mut Store) {
     let touched = store.take_touched().hosts;
     let settled = store.ever_listed();
     let mut scratch = Scratch::default();
-    table.arrange(&Hosts(store), touched.iter(), settled, sample::now(), &mut scratch);
+    table.arrange(&Hosts(store), touched.iter(), settled, now(), &mut scratch);
 }
 
 fn names(table: &Table) -> Vec<&str> {
@@ -46,7 +46,7 @@ fn filled() -> (Table, Store) {
         sample::run("d.org", Phase::Ready),
         sample::run("a.org", Phase::Ready),
     ]);
-    store.listed(sample::now());
+    store.listed(now());
     let mut table = Table::new(0);
     arrange(&mut table, &mut store);
     (table, store)
