@@ -282,7 +282,8 @@ fn session(shell: &str, start_up: (&str, &str), own: &str) {
     pty.wait_for(&format!("p=staging e=staging own={own} k="));
     let screen = pty.screen().replace('\n', "");
     assert!(screen.contains("/kubeconfig:") && !screen.contains("k=/mine"), "{screen}");
-    pty.write(b"clear; echo again\r").wait_for("again\n[staging] ");
+    // Typed ahead it stands on the screen as it was typed, which is not what comes of it.
+    pty.write(b"clear; echo a\"\"gain\r").wait_for("again\n[staging] ");
     assert_eq!(pty.screen().matches("[staging]").count(), 1, "{}", pty.screen());
     pty.write(b"exit 23\r");
     assert_eq!(pty.wait_exit(), 23);
@@ -316,7 +317,9 @@ fn interrupts_are_the_shells_and_an_end_ends_it() {
     let home = Home::new();
     let mut pty = home.pty(&["env", "shell", "staging"], "/bin/bash");
     pty.wait_for("[staging] ");
-    pty.write(b"cat\r").keys("C-c").wait_for("^C");
+    // It says when it runs: before that the key would be the prompt's.
+    pty.write(b"sh -c 'echo ru\"\"nning; exec cat'\r").wait_for("running").keys("C-c");
+    pty.wait_until("the next prompt", |screen| screen.contents().matches("[staging]").count() == 2);
     pty.write(b"echo code=$?\r").wait_for("code=130");
     pty.write(b"ls -d ${KUBECONFIG%/kubeconfig:*} && echo folder\r").wait_for("\nfolder");
     let screen = pty.screen();
