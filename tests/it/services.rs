@@ -7,7 +7,7 @@ use std::time::Duration;
 use hostwright::play::packages::Install;
 use hostwright::play::python;
 use hostwright::play::services::supervise::State;
-use hostwright::play::services::{ara, rabbitmq};
+use hostwright::play::services::{ara, moto, rabbitmq};
 use lapin::options::{BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions};
 use lapin::types::FieldTable;
 use lapin::{BasicProperties, Connection, ConnectionProperties};
@@ -135,6 +135,62 @@ async fn ara_answers_on_loopback_and_keeps_its_port() {
     assert_eq!(*ara.state().borrow(), State::Stopped);
     let again = ara::start(folder.path(), support::python().await, support::exe()).await.unwrap();
     assert_eq!(again.url(), url);
+}
+
+/// A signature by nobody: the server looks only at which service is meant.
+fn signature(service: &str) -> String {
+    format!(
+        "AWS4-HMAC-SHA256 Credential=AKIATEST/20261203/eu-west-1/{service}/aws4_request, SignedHeaders=host, Signature=0"
+    )
+}
+
+/// One call.
+async fn aws(url: &str, service: &str, target: &str, body: &str) -> String {
+    let scope = signature(service);
+    let mut call = reqwest::Client::new().post(url).header("Authorization", scope).body(body.to_owned());
+    call = match target {
+        "" => call.header("Content-Type", "application/x-www-form-urlencoded"),
+        target => call.header("Content-Type", "application/x-amz-json-1.1").header("X-Amz-Target", target),
+    };
+    let answer = call.send().await.unwrap();
+    let status = answer.status();
+    let text = answer.text().await.unwrap();
+    assert!(status.is_success(), "{service} {target}: {status}: {text}");
+    text
+}
+
+#[tokio::test]
+async fn the_aws_server_has_every_service_that_the_platform_needs() {
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let folder = support::temp();
+    let moto = moto::start(folder.path(), support::python().await, support::exe()).await.unwrap();
+    let url = moto.url();
+    assert!(url.starts_with("http://127.0.0.1:"));
+    let who = aws(&url, "sts", "", "Action=GetCallerIdentity&Version=2011-06-15").await;
+    assert!(who.contains("<Account>123456789012</Account>"), "{who}");
+    let role = "Action=AssumeRole&Version=2011-06-15&RoleArn=arn:aws:iam::123456789012:role/ops&RoleSessionName=olga\
+                &SerialNumber=arn:aws:iam::123456789012:mfa/olga&TokenCode=123456";
+    let role = aws(&url, "sts", "", role).await;
+    assert!(role.contains("<SessionToken>") && role.contains("<Expiration>"), "{role}");
+    let key = aws(&url, "kms", "TrentService.CreateKey", "{}").await;
+    let key: serde_json::Value = serde_json::from_str(&key).unwrap();
+    let key = key["KeyMetadata"]["KeyId"].as_str().unwrap().to_owned();
+    assert!(aws(&url, "ec2", "", "Action=DescribeVpcs&Version=2016-11-15").await.contains("<vpcId>"));
+    let groups = "Action=DescribeAutoScalingGroups&Version=2011-01-01";
+    assert!(aws(&url, "autoscaling", "", groups).await.contains("AutoScalingGroups"));
+
+    let s3 = reqwest::Client::new();
+    let bucket = format!("{url}/staging-secrets");
+    assert!(s3.put(&bucket).send().await.unwrap().status().is_success());
+    let put = s3.put(format!("{bucket}/common/x")).body("1");
+    let put = put.header("x-amz-server-side-encryption", "aws:kms");
+    let put = put.header("x-amz-server-side-encryption-aws-kms-key-id", &key).send().await.unwrap();
+    assert!(put.status().is_success(), "{put:?}");
+    let head =
+        s3.head(format!("{bucket}/common/x")).header("Authorization", signature("s3")).send().await.unwrap();
+    assert_eq!(head.headers()["x-amz-server-side-encryption-aws-kms-key-id"], key.as_str());
+    moto.stop().await;
+    assert_eq!(*moto.state().borrow(), State::Stopped);
 }
 
 #[tokio::test]

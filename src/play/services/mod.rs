@@ -1,10 +1,11 @@
-//! The real services that the playground runs: RabbitMQ and ARA, private, on loopback, each on a leash.
+//! The real services that the playground and the tests run: RabbitMQ, ARA and an AWS server, private, on loopback, each on a leash.
 //!
 //! Called by the playground and by the tests. Everything of a service lies in one folder, which it keeps from one start to the next:
 //! its data, its port, its logs.
 
 pub mod ara;
 mod earlier;
+pub mod moto;
 pub mod rabbitmq;
 pub mod supervise;
 
