@@ -22,6 +22,7 @@ mod outside;
 mod paint;
 mod panics;
 mod reload;
+mod rights;
 mod shell;
 mod signals;
 mod start;
@@ -93,7 +94,7 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Co
     let colours = capabilities.depth != crate::config::ColourDepth::None;
     let mut terminal = Terminal::enter(tty, colours, options.settings.console.mouse)?;
     let shell = Shell::new(options, capabilities, signals, shutdown);
-    let ended = AssertUnwindSafe(Box::pin(shell.run(&mut terminal, &panics))).catch_unwind().await;
+    let ended = Box::pin(AssertUnwindSafe(shell.run(&mut terminal, &panics)).catch_unwind()).await;
     terminal.leave();
     let (result, effects) = ended.unwrap_or_else(|_| {
         let message = panics.take().pop().unwrap_or_else(|| "no message".to_owned());
