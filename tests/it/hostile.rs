@@ -181,7 +181,7 @@ async fn nothing_that_others_wrote_passes_and_what_is_copied_is_what_came() {
     for _ in CORPUS {
         pty.keys("j");
     }
-    pty.keys("<enter>").wait_for("stdout").keys("G <esc>");
+    pty.keys("<enter>").wait_for("enter zoom").wait_for("DIFF").keys("G");
     let from = pty.mark();
     pty.keys("l g");
     for line in CORPUS {
