@@ -37,7 +37,7 @@ pub const BOOT: &str = "hostwright.dev/boot";
 pub const STOP: &str = "hostwright.dev/stop";
 /// Annotation: `approved` or `rejected`.
 pub const DECISION: &str = "hostwright.dev/decision";
-/// Annotation: a [`Wait`](super::Wait), since when an approved run waits for a place; it stays when the run has one.
+/// Annotation: a [`Wait`], since when an approved run waits for a place; it stays when the run has one.
 pub const WAITS: &str = "hostwright.dev/waits";
 /// Annotation: who decided.
 pub const DECIDED_BY: &str = "hostwright.dev/decided-by";

@@ -1,7 +1,7 @@
 //! The webhook that an API server asks who a bearer token is (TokenReview) and what a user may do (SubjectAccessReview):
 //! `hostwright kube-auth`.
 //!
-//! Its files are reloaded while it runs, and a broken one leaves the last good one ([`files`]). Only what has been read whole is
+//! Its files are reloaded while it runs, and a broken one leaves the last good one (`files`). Only what has been read whole is
 //! ever answered from: a request sees one set of tokens or one policy, the old or the new.
 
 mod accept;
