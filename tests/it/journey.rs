@@ -452,7 +452,7 @@ async fn an_operator_approves_in_the_console_and_sees_it_ready() {
         assert_eq!(play.json(&["hosts", "show", "web-1.play.test"])["phase"], "ready");
         // Its results are on screen: a role, a task, and the recap's numbers.
         pty.keys("<enter>").wait_for("collectd").wait_for("ok 20");
-        pty.keys("<esc>").wait_for("HOST").keys("q");
+        pty.keys("<esc>").wait_for("GROUPS  ").keys("q");
         assert_eq!(pty.wait_exit(), 0);
         assert_eq!(pty.settings(), before);
         assert_eq!(pty.modes_left(), Vec::<String>::new());
@@ -528,7 +528,7 @@ async fn a_day_with_the_console_on_a_small_terminal() {
         // What the provisioning left in the cluster.
         pty.keys("3").wait_for("broken-1.play.test:9103").wait_for("web-2.play.test:9103");
         play.json(&["tokens", "create"]);
-        pty.keys("5").wait_for("authentication, signing");
+        pty.keys("5").wait_for("system:bootstrappers");
 
         // Another theme, while it runs.
         pty.keys("1").wait_for("broken-1");
