@@ -451,7 +451,7 @@ async fn an_operator_approves_in_the_console_and_sees_it_ready() {
         pty.wait_for("1 ready");
         assert_eq!(play.json(&["hosts", "show", "web-1.play.test"])["phase"], "ready");
         // Its results are on screen: a role, a task, and the recap's numbers.
-        pty.keys("<enter>").wait_for("collectd").wait_for("ok 20");
+        pty.keys("<enter>").wait_for("▾ base").wait_for("Message of the day").wait_for("ok 20");
         pty.keys("<esc>").wait_for("GROUPS  ").keys("q");
         assert_eq!(pty.wait_exit(), 0);
         assert_eq!(pty.settings(), before);

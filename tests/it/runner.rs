@@ -474,7 +474,8 @@ async fn a_suspended_job_ends_its_process_and_goes_on_when_resumed() {
 async fn a_deadline_ends_a_running_job() {
     let cluster = Cluster::start().await;
     let _runner = cluster.run();
-    cluster.job("slow", "exec sleep 1000", json!({"activeDeadlineSeconds": 1}), json!({})).await;
+    // Long enough for a busy machine to see it run before.
+    cluster.job("slow", "exec sleep 1000", json!({"activeDeadlineSeconds": 8}), json!({})).await;
     let pid = process(&cluster.pod_is("slow", is_running).await);
     let job = cluster.job_is("slow", is_failed).await;
     let expected = ("DeadlineExceeded", "Job was active longer than specified deadline");
