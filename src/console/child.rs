@@ -48,12 +48,17 @@ pub(crate) async fn run<M>(
             _ = children.recv() => {
                 if let Some(pid) = pid.filter(|pid| job::was_stopped(*pid)) {
                     job::halt(signals, &foreground).await.map_err(Ended::Console)?;
+                    // The shell that started the job started the program with it, and it may be stopped again by now. In this
+                    // order: what is stopped without news of it is so from before.
+                    let mut still = job::is_stopped(pid);
                     while job::was_stopped(pid) {
-                        // Stopped again before we were awake: to start it now would undo that.
                         job::halt(signals, &foreground).await.map_err(Ended::Console)?;
+                        still = job::is_stopped(pid);
                     }
-                    // Who stopped alone is not started by the shell that starts the job; for the others it is one signal more.
-                    kill_process(pid, Kill::CONT).map_err(|error| Ended::Failed(error.into()))?;
+                    // Who stopped alone, where no shell starts the job or only us.
+                    if still {
+                        kill_process(pid, Kill::CONT).map_err(|error| Ended::Failed(error.into()))?;
+                    }
                 }
             }
             signal = signals.next() => match (signal, signal.error()) {

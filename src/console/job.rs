@@ -44,3 +44,10 @@ pub(crate) fn was_stopped(child: Pid) -> bool {
     let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
     waitid(WaitId::Pid(child), options).is_ok_and(|status| status.is_some_and(|status| status.stopped()))
 }
+
+/// Whether a child is stopped now; yes where the system does not tell.
+pub(crate) fn is_stopped(child: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.as_raw_nonzero()));
+    // The state follows the name, which is in parentheses and may hold anything (proc_pid_stat(5)).
+    stat.map_or(true, |stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't'])))
+}
