@@ -43,6 +43,7 @@ pub(crate) async fn run<M>(
         tokio::select! {
             biased;
             ended = child.wait() => {
+                signals.forget_stops();
                 return ended.map_err(Ended::Failed);
             }
             _ = children.recv() => {

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use futures_util::FutureExt;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 use super::ConsoleError;
@@ -70,6 +71,11 @@ impl Signals {
             _ = self.continued.recv() => Signal::Continued,
             _ = self.resized.recv() => Signal::Resized,
         }
+    }
+
+    /// Forgets stops that came and were not looked at: they were meant for a program that had the terminal.
+    pub(crate) fn forget_stops(&mut self) {
+        while self.stop.recv().now_or_never().is_some() {}
     }
 
     /// Waits until we go on after a stop. Signals that end the console end this too.
