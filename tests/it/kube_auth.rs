@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hostwright::server::kube_auth::{self, KubeAuthError, Options};
+use http_body_util::StreamBody;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use reqwest::{Certificate, Client, Identity, StatusCode};
 use serde_json::{Value, json};
@@ -242,6 +243,10 @@ async fn what_is_no_review_is_refused_without_repeating_it() {
         assert!(!answer.to_string().contains("hunter2"), "{answer}");
     }
     assert_eq!(hook.get("/authorize/token").await.0, 405);
+    let slow = futures_util::stream::pending::<Result<hyper::body::Frame<bytes::Bytes>, std::io::Error>>();
+    let slow =
+        hook.client.post(hook.url("/authorize/token")).body(reqwest::Body::wrap(StreamBody::new(slow)));
+    assert_eq!(slow.send().await.unwrap().status(), 408);
     let large = json!({"x": "y".repeat(2 << 20)});
     let sent = hook.client.post(hook.url("/authorize/token")).json(&large).send().await;
     assert!(sent.is_err() || sent.unwrap().status() == 413);

@@ -2,9 +2,10 @@
 //! (<https://kubernetes.io/docs/reference/access-authn-authz/webhook/> and `…/authentication/#webhook-token-authentication>`).
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
@@ -21,6 +22,8 @@ use crate::domain::kube_auth::{Policies, Question, Target};
 
 /// A review carries what the user's certificate or provider said of them (`extra`), which may be much.
 const LARGEST: usize = 1 << 20;
+/// How long a request may take, its body included: who sends a byte now and then must not keep a connection.
+const LIMIT: Duration = Duration::from_secs(10);
 
 pub(super) fn routes(known: Known) -> Router {
     let health = Router::new()
@@ -30,8 +33,15 @@ pub(super) fn routes(known: Known) -> Router {
     let reviews = Router::new()
         .route("/authorize/token", post(token))
         .route("/authorize/policy", post(policy))
-        .layer(DefaultBodyLimit::max(LARGEST));
+        .layer(DefaultBodyLimit::max(LARGEST))
+        .layer(axum::middleware::from_fn(limited));
     health.merge(reviews).with_state(known)
+}
+
+async fn limited(request: Request, next: Next) -> Response {
+    let late =
+        |_| Refusal(StatusCode::REQUEST_TIMEOUT, "the request did not come whole in time").into_response();
+    tokio::time::timeout(LIMIT, next.run(request)).await.unwrap_or_else(late)
 }
 
 /// Why a review is not answered.
@@ -86,14 +96,7 @@ async fn token(
     body: Bytes,
 ) -> Result<Response, Refusal> {
     let begun = Instant::now();
-    let answer = review_token(&known, client, &body);
-    let outcome = match &answer {
-        Ok((_, true)) => Answer::Yes,
-        Ok((_, false)) => Answer::No,
-        Err(_) => Answer::Refused,
-    };
-    known.metrics.answered(Review::Token, outcome, begun.elapsed());
-    answer.map(|(response, _)| response)
+    counted(&known, Review::Token, begun, review_token(&known, client, &body))
 }
 
 fn review_token(known: &Known, client: ClientIsKnown, body: &[u8]) -> Result<(Response, bool), Refusal> {
@@ -120,9 +123,8 @@ struct AccessSpec {
     group: Option<Vec<String>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default)]
-#[derive(Default)]
 struct Resource {
     namespace: String,
     verb: String,
@@ -130,9 +132,8 @@ struct Resource {
     resource: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default)]
-#[derive(Default)]
 struct NonResource {
     path: String,
     verb: String,
@@ -145,13 +146,22 @@ async fn policy(
     body: Bytes,
 ) -> Result<Response, Refusal> {
     let begun = Instant::now();
-    let answer = review_access(&known, client, &body);
+    counted(&known, Review::Access, begun, review_access(&known, client, &body))
+}
+
+/// An answer with its yes or no, counted.
+fn counted(
+    known: &Known,
+    review: Review,
+    begun: Instant,
+    answer: Result<(Response, bool), Refusal>,
+) -> Result<Response, Refusal> {
     let outcome = match &answer {
         Ok((_, true)) => Answer::Yes,
         Ok((_, false)) => Answer::No,
         Err(_) => Answer::Refused,
     };
-    known.metrics.answered(Review::Access, outcome, begun.elapsed());
+    known.metrics.answered(review, outcome, begun.elapsed());
     answer.map(|(response, _)| response)
 }
 
