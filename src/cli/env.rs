@@ -117,6 +117,9 @@ fn list(config: &Config, output: Output) -> Result<(), Failure> {
         }
         table
     })?;
+    if listed.is_empty() {
+        fail("there are no environments yet: env init NAME makes one, env init play your own playground's");
+    }
     Ok(())
 }
 
