@@ -23,7 +23,7 @@ pub struct LineNote {
 }
 
 impl LineNote {
-    fn new(line: usize, text: impl Into<String>) -> Self {
+    pub(super) fn new(line: usize, text: impl Into<String>) -> Self {
         Self { line, text: text.into() }
     }
 }
@@ -43,6 +43,18 @@ pub struct Read<T> {
 /// When it is none, holds a NUL (what a machine that lost its power leaves of a file), or holds nothing: a file that is just being
 /// written looks like that.
 fn text(bytes: &[u8]) -> Result<&str, LineNote> {
+    let text = utf8(bytes)?;
+    if text.trim().is_empty() {
+        return Err(LineNote::new(1, "the file is empty: it is taken for one that is just being written"));
+    }
+    Ok(text)
+}
+
+/// The text of a file, which may be empty; without a byte order mark.
+///
+/// # Errors
+/// When it is none, or holds a NUL.
+pub(super) fn utf8(bytes: &[u8]) -> Result<&str, LineNote> {
     let line_of = |at: usize| bytes.iter().take(at).filter(|byte| **byte == b'\n').count() + 1;
     if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
         return Err(LineNote::new(line_of(at), "holds a NUL: this is no text"));
@@ -50,9 +62,5 @@ fn text(bytes: &[u8]) -> Result<&str, LineNote> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         LineNote::new(line_of(error.valid_up_to()), "is not UTF-8: save the file as UTF-8")
     })?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if text.trim().is_empty() {
-        return Err(LineNote::new(1, "the file is empty: it is taken for one that is just being written"));
-    }
-    Ok(text)
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }

@@ -19,6 +19,7 @@ pub mod record;
 pub mod results;
 pub mod rights;
 mod run;
+pub mod secret;
 pub mod target;
 pub mod text;
 mod token;
