@@ -6,6 +6,7 @@
 pub mod amqp;
 pub mod ansible;
 pub mod ara;
+pub mod editor;
 pub mod folder;
 pub mod git;
 pub mod hook;

@@ -18,6 +18,7 @@ pub mod queue;
 pub mod results;
 pub mod rights;
 pub mod runs;
+pub mod secrets;
 pub mod shell;
 pub mod targets;
 pub mod tokens;

@@ -1,0 +1,3 @@
+//! The secrets bucket: what is done with it.
+
+pub mod edit;
