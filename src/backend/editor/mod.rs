@@ -6,7 +6,7 @@
 mod run;
 mod sheet;
 
-pub use run::{Ended, run};
+pub use run::{Ended, Signals, run};
 pub use sheet::{Places, SHEET_LIMIT, Sheet, sweep};
 
 use std::ffi::OsString;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 use super::{Editor, EditorError, Sheet};
 
@@ -25,23 +25,54 @@ pub enum Ended {
     Interrupted(i32),
 }
 
+/// The signals that end us, heard from now on. From the first of these on they do nothing by themselves any more (the runtime keeps
+/// them): who goes on after it was dropped must listen to them in another way.
+#[derive(Debug)]
+pub struct Signals {
+    interrupt: Stream,
+    quit: Stream,
+    terminate: Stream,
+    hang_up: Stream,
+}
+
+impl Signals {
+    /// Listens.
+    ///
+    /// # Errors
+    /// When the system does not let us.
+    pub fn new() -> Result<Self, EditorError> {
+        let heard = |kind| signal(kind).map_err(|error| EditorError::File { doing: "guard", error });
+        Ok(Self {
+            interrupt: heard(SignalKind::interrupt())?,
+            quit: heard(SignalKind::quit())?,
+            terminate: heard(SignalKind::terminate())?,
+            hang_up: heard(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for one of them, and says which. No editor runs meanwhile: Ctrl-C is for us.
+    pub async fn next(&mut self) -> i32 {
+        let signal = tokio::select! {
+            biased;
+            _ = self.hang_up.recv() => Signal::HUP,
+            _ = self.terminate.recv() => Signal::TERM,
+            _ = self.quit.recv() => Signal::QUIT,
+            _ = self.interrupt.recv() => Signal::INT,
+        };
+        signal.as_raw()
+    }
+}
+
 /// Opens a sheet in the editor, on the terminal, and waits for its end. Ctrl-C and Ctrl-\ are the editor's meanwhile; what is to end us
 /// (SIGTERM, SIGHUP) ends it too. Dropped, the editor is killed.
 ///
-/// From then on these signals do nothing by themselves any more (the runtime keeps them): who goes on after this must listen to them.
-///
 /// # Errors
 /// When it does not start.
-pub async fn run(editor: &Editor, sheet: &Sheet) -> Result<Ended, EditorError> {
+pub async fn run(editor: &Editor, sheet: &Sheet, signals: &mut Signals) -> Result<Ended, EditorError> {
     let failed = |error| EditorError::Start { program: editor.program(), error };
     let argv = editor.command(sheet);
     let (program, arguments) =
         argv.split_first().ok_or_else(|| failed(std::io::Error::other("no program is named")))?;
-    // Listened to before there is a child, so that none is missed.
-    let mut interrupts = signal(SignalKind::interrupt()).map_err(failed)?;
-    let mut quits = signal(SignalKind::quit()).map_err(failed)?;
-    let mut ends = signal(SignalKind::terminate()).map_err(failed)?;
-    let mut hangups = signal(SignalKind::hangup()).map_err(failed)?;
     let mut child = Command::new(program)
         .args(arguments)
         .envs(sheet.variables())
@@ -51,11 +82,11 @@ pub async fn run(editor: &Editor, sheet: &Sheet) -> Result<Ended, EditorError> {
     loop {
         tokio::select! {
             biased;
-            _ = hangups.recv() => return end(&mut child, Signal::HUP).await.map_err(failed),
-            _ = ends.recv() => return end(&mut child, Signal::TERM).await.map_err(failed),
+            _ = signals.hang_up.recv() => return end(&mut child, Signal::HUP).await.map_err(failed),
+            _ = signals.terminate.recv() => return end(&mut child, Signal::TERM).await.map_err(failed),
             // The terminal sends these to the editor as well, and it knows what to do with them.
-            _ = interrupts.recv() => {}
-            _ = quits.recv() => {}
+            _ = signals.interrupt.recv() => {}
+            _ = signals.quit.recv() => {}
             status = child.wait() => {
                 let status = status.map_err(failed)?;
                 return Ok(match (status.code(), status.signal()) {

@@ -65,6 +65,19 @@ fn the_text_is_private_and_gone_afterwards() {
 }
 
 #[test]
+fn this_machine_has_a_place() {
+    let sheet = Sheet::new(&Places::of_this_machine(), "a", PLAIN).unwrap();
+    let folder = sheet.path().parent().unwrap().to_owned();
+    if let Some(memory) =
+        Path::new("/dev/shm").metadata().ok().filter(|_| std::env::var_os("XDG_RUNTIME_DIR").is_none())
+    {
+        assert!(memory.is_dir() && folder.starts_with("/dev/shm"), "{}", folder.display());
+    }
+    drop(sheet);
+    assert!(!folder.exists());
+}
+
+#[test]
 fn a_text_that_is_none_any_more_is_not_taken() {
     let (temp, places) = place();
     let sheet = Sheet::new(&places, "a", PLAIN).unwrap();
@@ -114,8 +127,9 @@ async fn edit_for_ever(dir: &Path) -> ! {
     let script = format!("echo more >> \"$1\"; echo $$ > '{}'; exec sleep 600", dir.join("pid").display());
     let editor = Editor { argv: ["sh", "-c", &script, "sh"].map(OsString::from).to_vec() };
     let ended = {
+        let mut signals = Signals::new().unwrap();
         let sheet = Sheet::new(&Places::new(vec![dir.join("places")]), "a.yaml", PLAIN).unwrap();
-        run(&editor, &sheet).await.unwrap()
+        run(&editor, &sheet, &mut signals).await.unwrap()
     };
     match ended {
         Ended::Interrupted(signal) => std::process::exit(128 + signal),

@@ -1,6 +1,6 @@
 //! Editing a secret's plain text: opened again with the text kept until it is what its name says, or given up.
 
-use crate::backend::editor::{self, Editor, EditorError, Ended, Places, Sheet};
+use crate::backend::editor::{self, Editor, EditorError, Ended, Places, Sheet, Signals};
 use crate::domain::secret::{Checked, check};
 
 /// What came of it.
@@ -44,7 +44,8 @@ pub enum Next {
 /// Edits the text of a key on the terminal. `told` hears what is wrong with a text before it is opened again, and decides whether it is.
 /// A text that the editor left as wrong as it was is given up by itself.
 ///
-/// Whichever way this ends, also by being dropped, no plain text is left.
+/// Whichever way this ends, also by being dropped, no plain text is left. Signals that end us do that here and say so in the answer; see
+/// [`Signals`] for what they do afterwards.
 ///
 /// # Errors
 /// When there is no private place for the text, the editor does not start, or the text cannot be read back.
@@ -55,10 +56,11 @@ pub async fn edit(
     text: &[u8],
     mut told: impl AsyncFnMut(&Checked) -> Next,
 ) -> Result<Edited, EditorError> {
+    let mut signals = Signals::new()?;
     let sheet = Sheet::new(places, key, text)?;
     let mut before = text.to_vec();
     loop {
-        match editor::run(editor, &sheet).await? {
+        match editor::run(editor, &sheet, &mut signals).await? {
             Ended::Well => {}
             Ended::Code(code) => return Ok(Edited::Failed { code }),
             Ended::Signal(signal) => return Ok(Edited::Failed { code: 128 + signal }),
@@ -72,7 +74,15 @@ pub async fn edit(
         if checked.is_good() {
             return Ok(Edited::Changed { text: now, checked });
         }
-        if now == before || told(&checked).await == Next::GiveUp {
+        if now == before {
+            return Ok(Edited::Invalid { checked });
+        }
+        let next = tokio::select! {
+            biased;
+            signal = signals.next() => return Ok(Edited::Interrupted { signal }),
+            next = told(&checked) => next,
+        };
+        if next == Next::GiveUp {
             return Ok(Edited::Invalid { checked });
         }
         before = now;
@@ -184,5 +194,54 @@ mod tests {
             } => {}
         }
         assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 0);
+    }
+
+    /// Says to this test's own process that it is to wait for an answer until it ends.
+    const VICTIM: &str = "HOSTWRIGHT_TEST_EDIT_VICTIM";
+
+    async fn ask_for_ever(dir: &Path) -> ! {
+        let places = Places::new(vec![dir.join("places")]);
+        let editor = Editor::of(None, Some("sed -i s/1/]/")).unwrap();
+        let asked = dir.join("asked");
+        let edited = edit(&editor, &places, "a.yaml", b"a: 1\n", async |_: &Checked| {
+            std::fs::write(&asked, "").unwrap();
+            std::future::pending().await
+        });
+        match edited.await.unwrap() {
+            Edited::Interrupted { signal } => std::process::exit(128 + signal),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_signal_while_it_is_asked_leaves_nothing() {
+        use rustix::process::{Pid, Signal, kill_process};
+        if let Some(dir) = std::env::var_os(VICTIM) {
+            ask_for_ever(Path::new(&dir)).await;
+        }
+        for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+            let temp = tempfile::tempdir().unwrap();
+            let places = temp.path().join("places");
+            std::fs::create_dir(&places).unwrap();
+            let test = "ops::secrets::edit::tests::a_signal_while_it_is_asked_leaves_nothing";
+            let mut child = tokio::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", test, "--nocapture", "--test-threads=1"])
+                .env(VICTIM, temp.path())
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::null())
+                .kill_on_drop(true)
+                .spawn()
+                .unwrap();
+            let asked = async {
+                while !temp.path().join("asked").exists() {
+                    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                }
+            };
+            tokio::time::timeout(std::time::Duration::from_secs(60), asked).await.expect("it does not ask");
+            assert_eq!(std::fs::read_dir(&places).unwrap().count(), 1);
+            kill_process(Pid::from_raw(child.id().unwrap().cast_signed()).unwrap(), signal).unwrap();
+            assert_eq!(child.wait().await.unwrap().code(), Some(128 + signal.as_raw()));
+            assert_eq!(std::fs::read_dir(&places).unwrap().count(), 0);
+        }
     }
 }
