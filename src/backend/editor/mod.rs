@@ -10,7 +10,7 @@ pub use run::{Ended, Signals, run};
 pub use sheet::{Places, SHEET_LIMIT, Sheet, sweep};
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Why a text cannot be edited. None of them says what is in it.
 #[derive(Debug, thiserror::Error)]
@@ -101,17 +101,29 @@ impl Editor {
     }
 }
 
-/// Vim keeps swap files, undo files and what was yanked (`viminfo`, `shada`) elsewhere, in plain text: not of this one.
+/// Vim, under whatever name, keeps swap files, undo files and what was yanked (`viminfo`, `shada`) elsewhere, in plain text: not of this
+/// one.
 fn quiet(program: Option<&OsString>) -> Vec<OsString> {
-    let name = program.and_then(|program| Path::new(program).file_name()).and_then(|name| name.to_str());
-    match name {
-        Some("vim" | "nvim" | "gvim" | "vimx") => {
-            ["-n", "-i", "NONE", "-c", "setlocal noundofile nobackup nowritebackup"]
-                .map(OsString::from)
-                .to_vec()
-        }
-        _ => Vec::new(),
+    let is_vim = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        ["vim", "nvim", "gvim"].iter().any(|vim| name == *vim || name.starts_with(&format!("{vim}.")))
+    };
+    let Some(program) = program.map(Path::new) else { return Vec::new() };
+    if !is_vim(program) && !found(program).is_some_and(|path| is_vim(&path)) {
+        return Vec::new();
     }
+    let words =
+        ["-n", "-i", "NONE", "-c", "silent! set nobackup nowritebackup", "-c", "silent! setlocal noundofile"];
+    words.map(OsString::from).to_vec()
+}
+
+/// The file that a program's name leads to, through all links.
+fn found(program: &Path) -> Option<PathBuf> {
+    if program.components().count() > 1 {
+        return program.canonicalize().ok();
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).find_map(|dir| dir.join(program).canonicalize().ok())
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -27,15 +26,27 @@ fn words(argv: &[OsString]) -> Vec<&str> {
 
 #[test]
 fn the_command_is_split_as_a_shell_splits_it() {
-    let of = |visual, editor| Editor::of(visual, editor).unwrap().argv;
+    fn of(visual: Option<&str>, editor: Option<&str>) -> Vec<OsString> {
+        Editor::of(visual, editor).unwrap().argv
+    }
     assert_eq!(words(&of(Some("code --wait"), Some("ed"))), ["code", "--wait"]);
     assert_eq!(
         words(&of(Some(" "), Some("'/opt/my editor/e' -x \"a b\""))),
         ["/opt/my editor/e", "-x", "a b"]
     );
-    assert_eq!(words(&of(None, None)), ["vi"]);
+    assert_eq!(words(&of(None, None))[0], "vi");
     assert_eq!(words(&of(None, Some("/usr/bin/vim -R")))[..2], ["/usr/bin/vim", "-R"]);
     assert!(of(None, Some("nvim")).contains(&OsString::from("NONE")));
+    // Vim under another name, as `vi` often is.
+    let temp = tempfile::tempdir().unwrap();
+    std::fs::write(temp.path().join("vim.basic"), "").unwrap();
+    std::fs::write(temp.path().join("vile"), "").unwrap();
+    std::os::unix::fs::symlink("vim.basic", temp.path().join("vi")).unwrap();
+    let named = |name: &str| of(None, Some(&temp.path().join(name).display().to_string()));
+    assert_eq!(
+        (named("vi")[1..4].to_vec(), named("vile").len()),
+        (["-n", "-i", "NONE"].map(OsString::from).to_vec(), 1)
+    );
     let error = Editor::of(None, Some("vi 'x")).unwrap_err().to_string();
     assert!(error.contains("$EDITOR"), "{error}");
 }
