@@ -6,8 +6,10 @@
 pub mod amqp;
 pub mod ansible;
 pub mod ara;
+pub mod aws;
 pub mod editor;
 pub mod folder;
 pub mod git;
 pub mod hook;
 pub mod kube;
+pub mod s3;

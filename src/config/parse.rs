@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::place::{MistakeKind, Place};
 use super::reader::{Findings, Reader, World};
 use super::settings::{
-    Amqp, Approval, Ara, AraCredentials, ConsoleSettings, Environment, JobSettings, Kubernetes,
+    Amqp, Approval, Ara, AraCredentials, AwsSettings, ConsoleSettings, Environment, JobSettings, Kubernetes,
     PlatformSettings, Policy, ProvisionSettings, ServerSettings, Signer, Symbols, TargetSettings,
 };
 use super::tree::{Entry, Table, Value};
@@ -120,6 +120,7 @@ fn provision(t: &mut Reader<'_>) -> ProvisionSettings {
 fn platform(t: &mut Reader<'_>) -> PlatformSettings {
     PlatformSettings {
         environments: t.path("environments").unwrap_or_default(),
+        secrets: t.path("secrets").unwrap_or_default(),
         user: t.optional("user", values::user),
     }
 }
@@ -151,6 +152,7 @@ fn environment(t: &mut Reader<'_>) -> Environment {
         shell: shell(t),
         kubernetes: t.section("kubernetes", kubernetes),
         amqp: t.optional_section("amqp", amqp),
+        aws: t.section("aws", aws),
         ara: t.optional_section("ara", ara),
         policy: t.section("policy", policy),
         targets: t.section("targets", targets),
@@ -206,6 +208,15 @@ fn amqp(t: &mut Reader<'_>) -> Amqp {
         );
     }
     Amqp { url: url.unwrap_or_else(|| super::Secret::new("")), exchange, dead_letter }
+}
+
+fn aws(t: &mut Reader<'_>) -> AwsSettings {
+    let endpoint = t.optional("endpoint", values::web);
+    AwsSettings {
+        profile: t.optional("profile", values::profile),
+        path_style: t.default("path_style", endpoint.is_some(), values::flag).unwrap_or_default(),
+        endpoint,
+    }
 }
 
 fn ara(t: &mut Reader<'_>) -> Ara {

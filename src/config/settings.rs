@@ -133,6 +133,8 @@ pub struct JobSettings {
 pub struct PlatformSettings {
     /// The folder of the environments' variables, `NAME.tfvars`.
     pub environments: PathBuf,
+    /// The folder of the secrets' local copies, one folder inside it for each environment.
+    pub secrets: PathBuf,
     /// The operator's name in `play-USER`; none: that of the session.
     pub user: Option<String>,
 }
@@ -178,6 +180,8 @@ pub struct Environment {
     pub kubernetes: Kubernetes,
     /// The broker; none: details travel in the Job.
     pub amqp: Option<Amqp>,
+    /// How AWS is reached.
+    pub aws: AwsSettings,
     /// ARA; none: results are not recorded.
     pub ara: Option<Ara>,
     /// The policy.
@@ -205,6 +209,17 @@ pub struct Kubernetes {
     pub context: Option<String>,
     /// The namespace of the Jobs; none: the context's.
     pub namespace: Option<String>,
+}
+
+/// How AWS is reached: what is not said here comes from the environment's variables and the shared files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AwsSettings {
+    /// The profile of the credentials; none: what the variables say, else the environment's name.
+    pub profile: Option<String>,
+    /// The URL of an AWS server of one's own, for every service; none: AWS itself.
+    pub endpoint: Option<String>,
+    /// The bucket's name stands in the path of a URL and not before the host's name, as servers of one's own need it.
+    pub path_style: bool,
 }
 
 /// The broker.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Approval, Config, Environment, Kubernetes, Policy, Settings, TargetSettings};
+use super::{Approval, AwsSettings, Config, Environment, Kubernetes, Policy, Settings, TargetSettings};
 
 impl Config {
     /// Settings with an environment that has no name and no back end.
@@ -20,6 +20,7 @@ impl Config {
                 read_only: true,
                 kubernetes: Kubernetes { kubeconfig: None, context: None, namespace: None },
                 amqp: None,
+                aws: AwsSettings::default(),
                 ara: None,
                 policy: Policy {
                     source: String::new(),

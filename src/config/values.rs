@@ -242,6 +242,13 @@ pub(super) fn user(node: &Node) -> Result<String> {
     Ok(text.to_owned())
 }
 
+/// The name of a profile in AWS's shared files.
+pub(super) fn profile(node: &Node) -> Result<String> {
+    let text = any_text(node)?;
+    environment::profile(text).map_err(|error| Wrong::new(error.to_string()))?;
+    Ok(text.to_owned())
+}
+
 /// A key inside a ConfigMap.
 pub(super) fn data_key(node: &Node) -> Result<String> {
     let text = any_text(node)?;

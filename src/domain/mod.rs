@@ -3,6 +3,8 @@
 pub mod activity;
 mod announcement;
 pub mod approvals;
+pub mod aws;
+pub mod bucket;
 pub mod cluster;
 mod decision;
 pub mod environment;

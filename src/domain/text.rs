@@ -90,6 +90,21 @@ impl Needle {
     }
 }
 
+/// An error and its causes on one harmless line, each said once.
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let text = plain(&error.to_string());
+        if !texts.iter().any(|known| known.contains(&text)) {
+            texts.push(text);
+        }
+        cause = error.source();
+    }
+    texts.join(": ")
+}
+
 /// One line of a log, as [`plain`] makes it, in the last state that its carriage returns left it in: `10%\r20%` is `20%`.
 #[must_use]
 pub fn plain_log(text: &str) -> String {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use hostwright::agent::provision::{self, Own};
 use hostwright::backend::kube::{JobTemplate, Kube, NewRun};
 use hostwright::config::{
-    Approval, Ara, AraCredentials, ConsoleSettings, Environment, JobSettings, Kubernetes, Policy,
-    ProvisionSettings, ServerSettings, Settings, Signer, Symbols, TargetSettings,
+    Approval, Ara, AraCredentials, AwsSettings, ConsoleSettings, Environment, JobSettings, Kubernetes,
+    Policy, ProvisionSettings, ServerSettings, Settings, Signer, Symbols, TargetSettings,
 };
 use hostwright::domain::{
     Announcement, Decision, ExitCode, Kind, Parameters, RawAnnouncement, RunDetails, Verdict,
@@ -251,6 +251,7 @@ pub(crate) fn settings_of(
             },
             cluster_groups: vec!["k8s_worker".into()],
             approval: Approval::Manual,
+            aws: AwsSettings::default(),
             hook: None,
             hook_token_file: None,
             shell: vec![],

@@ -23,6 +23,12 @@ impl Checksum {
         use sha2::Digest as _;
         Self(sha2::Sha256::digest(bytes).into())
     }
+
+    /// Its 32 bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
 }
 
 impl From<[u8; 32]> for Checksum {
