@@ -185,38 +185,30 @@ fn same_key(a: &str, b: &str) -> bool {
 }
 
 impl BucketSettings {
-    /// What ought to be otherwise, a sentence each. `key` is the environment's key.
+    /// What ought to be otherwise with public access, versioning and encryption, a sentence each. `key` is the environment's key.
     #[must_use]
-    pub fn warnings(&self, key: &str) -> Vec<String> {
-        let mut warnings = Vec::new();
-        match &self.public_access {
-            Told::Known(PublicAccess::Blocked) => {}
-            Told::Known(PublicAccess::Partly) => {
-                warnings.push("public access is blocked only in part".to_owned())
-            }
-            Told::Known(PublicAccess::Open) => warnings.push("public access is not blocked".to_owned()),
-            Told::Unknown(why) => {
-                warnings.push(format!("whether public access is blocked is not known: {why}"))
-            }
-        }
-        match &self.versioning {
-            Told::Known(Versioning::Enabled) => {}
-            Told::Known(Versioning::Suspended) => {
-                warnings.push("versioning is suspended: what is overwritten is lost".to_owned());
-            }
-            Told::Known(Versioning::Off) => {
-                warnings.push("versioning is off: what is overwritten is lost".to_owned());
-            }
-            Told::Unknown(why) => warnings.push(format!("whether versions are kept is not known: {why}")),
-        }
-        match &self.encryption {
+    pub fn warnings(&self, key: &str) -> [Option<String>; 3] {
+        let public = match &self.public_access {
+            Told::Known(PublicAccess::Blocked) => None,
+            Told::Known(PublicAccess::Partly) => Some("public access is blocked only in part".to_owned()),
+            Told::Known(PublicAccess::Open) => Some("public access is not blocked".to_owned()),
+            Told::Unknown(why) => Some(format!("whether public access is blocked is not known: {why}")),
+        };
+        let lost = "what is overwritten is lost";
+        let versions = match &self.versioning {
+            Told::Known(Versioning::Enabled) => None,
+            Told::Known(Versioning::Suspended) => Some(format!("versioning is suspended: {lost}")),
+            Told::Known(Versioning::Off) => Some(format!("versioning is off: {lost}")),
+            Told::Unknown(why) => Some(format!("whether versions are kept is not known: {why}")),
+        };
+        let encryption = match &self.encryption {
             Told::Known(encryption) => match encryption.mark(key) {
-                KeyMark::Right => {}
-                mark => warnings.push(format!("the default encryption is {}", mark.words())),
+                KeyMark::Right => None,
+                mark => Some(format!("the default encryption is {}", mark.words())),
             },
-            Told::Unknown(why) => warnings.push(format!("the default encryption is not known: {why}")),
-        }
-        warnings
+            Told::Unknown(why) => Some(format!("the default encryption is not known: {why}")),
+        };
+        [public, versions, encryption]
     }
 }
 
@@ -244,10 +236,10 @@ mod tests {
             versioning: Told::Known(Versioning::Enabled),
             encryption: Told::Known(Encryption::Kms(ARN.to_owned())),
         };
-        assert!(settings.warnings(ARN).is_empty());
+        assert_eq!(settings.warnings(ARN), [None, None, None]);
         settings.public_access = Told::Known(PublicAccess::Partly);
         settings.versioning = Told::Known(Versioning::Off);
         settings.encryption = Told::Unknown("we may not ask".to_owned());
-        assert_eq!(settings.warnings(ARN).len(), 3);
+        assert!(settings.warnings(ARN).iter().all(Option::is_some));
     }
 }

@@ -4,13 +4,18 @@ use jiff::Timestamp;
 
 use crate::backend::amqp::AmqpError;
 use crate::backend::ara::AraError;
+use crate::backend::editor::EditorError;
+use crate::backend::folder::FolderError;
 use crate::backend::hook::HookError;
 use crate::backend::kube::{KubeError, KubeErrorKind};
 use crate::config::ReadOnly;
 use crate::domain::approvals::{Hold, Release};
+use crate::domain::aws::AwsError;
 use crate::domain::record::stamp;
+use crate::domain::secret::IndexError;
 use crate::domain::target::TargetsError;
 use crate::domain::{HostName, Phase, Problem, ProblemKind, Verdict};
+use crate::ops::environment::EnvironmentError;
 
 /// Why a deed was not done.
 #[derive(Debug, thiserror::Error)]
@@ -109,6 +114,32 @@ pub enum OpError {
     /// The hook did not take an announcement.
     #[error(transparent)]
     Hook(#[from] HookError),
+    /// AWS did not do it.
+    #[error(transparent)]
+    Aws(#[from] AwsError),
+    /// The local copy of the secrets.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// What is remembered of the local copy.
+    #[error("cannot use what is remembered in {folder}: {error}")]
+    Index {
+        /// The folder.
+        folder: String,
+        /// What is wrong.
+        error: IndexError,
+    },
+    /// The environment is not one to work in.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+    /// The editor.
+    #[error(transparent)]
+    Editor(#[from] EditorError),
+    /// Somebody else changed the same secret.
+    #[error("{0}")]
+    Apart(String),
+    /// It is not so that this could be done.
+    #[error("{0}")]
+    Refused(String),
     /// What was given cannot be used.
     #[error("{0}")]
     Invalid(String),
@@ -130,6 +161,19 @@ impl OpError {
             Self::Amqp(error) => return Problem { subject: subject.into(), ..error.problem() },
             Self::Ara(error) => return Problem { subject: subject.into(), ..error.problem() },
             Self::Hook(error) => return Problem { subject: subject.into(), ..error.problem() },
+            Self::Aws(error) => return error.problem(subject),
+            Self::Environment(error) => match error.exit_code() {
+                2 => ProblemKind::Invalid,
+                3 => ProblemKind::NotFound,
+                4 => ProblemKind::Refused,
+                _ => ProblemKind::Failed,
+            },
+            Self::Folder(FolderError::Changed(_) | FolderError::Moving(_)) | Self::Apart(_) => {
+                ProblemKind::Conflict
+            }
+            Self::Folder(FolderError::NotThere(_)) => ProblemKind::NotFound,
+            Self::Folder(FolderError::Locked { .. }) | Self::Refused(_) => ProblemKind::Refused,
+            Self::Folder(_) | Self::Index { .. } | Self::Editor(_) => ProblemKind::Failed,
             Self::ReadOnly(_) => ProblemKind::Refused,
             Self::NotFound(_) => ProblemKind::NotFound,
             Self::Decided { .. } | Self::Changed(_) | Self::Contended(_) => ProblemKind::Conflict,

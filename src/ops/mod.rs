@@ -3,6 +3,7 @@
 pub mod activity;
 pub mod announce;
 pub mod approvals;
+pub mod aws;
 pub mod cluster;
 pub mod decide;
 pub mod deliver;

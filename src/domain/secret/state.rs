@@ -13,6 +13,14 @@ pub struct LocalFact {
     pub sha256: Checksum,
 }
 
+impl LocalFact {
+    /// That of a content.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self { size: bytes.len() as u64, sha256: Checksum::of(bytes) }
+    }
+}
+
 /// An object as it is listed now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RemoteFact {

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use hostwright::play::packages::Install;
 use hostwright::play::python::{self, Python};
 use hostwright::play::services::ara::{self, Ara};
+use hostwright::play::services::moto::{self, Moto};
 use hostwright::play::services::rabbitmq::{self, RabbitMq};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -97,6 +98,20 @@ pub(crate) async fn ara() -> &'static Ara {
         let python = python().await;
         lasting(async move {
             let started = ara::start(&lasting_folder("ara"), python, exe()).await;
+            started.unwrap_or_else(|error| panic!("{error}"))
+        })
+        .await
+    })
+    .await
+}
+
+/// The test process's AWS server. Tests tell their things apart by the bucket's name.
+pub(crate) async fn moto() -> &'static Moto {
+    static MOTO: OnceCell<Moto> = OnceCell::const_new();
+    MOTO.get_or_init(|| async {
+        let python = python().await;
+        lasting(async move {
+            let started = moto::start(&lasting_folder("moto"), python, exe()).await;
             started.unwrap_or_else(|error| panic!("{error}"))
         })
         .await

@@ -1,0 +1,52 @@
+//! AWS in an environment: the credentials of its profile, in its account and region.
+
+use crate::backend::aws::{Aws, Request};
+use crate::config::{AwsSettings, Config, Secret, VariablesFile};
+use crate::domain::aws::{AwsError, AwsErrorKind};
+use crate::domain::environment::DEFAULT_REGION;
+
+use super::OpError;
+use super::environment::{Named, variables};
+
+/// An environment's AWS.
+#[derive(Debug, Clone)]
+pub struct Cloud {
+    /// The connection.
+    pub aws: Aws,
+    /// The environment's variables.
+    pub file: VariablesFile,
+    /// How it is reached.
+    pub settings: AwsSettings,
+}
+
+/// The environment's credentials and variables. Those of another account than the environment's are refused.
+///
+/// # Errors
+/// When the variables have mistakes, there are no credentials, they need a code of an MFA device ([`AwsErrorKind::NeedsCode`]: ask
+/// for it and call again with it), or they are another account's.
+pub async fn connect(config: &Config, named: &Named, code: Option<&Secret>) -> Result<Cloud, OpError> {
+    let file = variables(config, named)?;
+    let settings = named.settings(config).map(|settings| settings.aws.clone()).unwrap_or_default();
+    let aws = Aws::connect(&request(named, &file, &settings), code).await?;
+    if let Some(account) = &file.variables.aws_account {
+        let identity = aws.identity().await?;
+        if identity.account != *account {
+            let text = format!(
+                "these credentials are account {}'s, and {} belongs to account {account}",
+                identity.account, named.name
+            );
+            return Err(AwsError::new(AwsErrorKind::Forbidden, "use these AWS credentials", text).into());
+        }
+    }
+    Ok(Cloud { aws, file, settings })
+}
+
+/// How an environment's AWS is asked for.
+pub(super) fn request(named: &Named, file: &VariablesFile, settings: &AwsSettings) -> Request {
+    Request {
+        profile: settings.profile.clone().unwrap_or_else(|| named.profile(Some(file))),
+        region: file.variables.aws_region.clone(),
+        default_region: DEFAULT_REGION.to_owned(),
+        endpoint: settings.endpoint.clone(),
+    }
+}

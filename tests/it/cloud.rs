@@ -1,0 +1,110 @@
+//! A bucket and a KMS key of a test's own in a real AWS server.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use aws_config::{BehaviorVersion, Region};
+use aws_credential_types::Credentials;
+use aws_sdk_s3::primitives::ByteStream;
+use aws_sdk_s3::types::{
+    BucketVersioningStatus, CreateBucketConfiguration, PublicAccessBlockConfiguration, ServerSideEncryption,
+    ServerSideEncryptionByDefault, ServerSideEncryptionConfiguration, ServerSideEncryptionRule,
+    VersioningConfiguration,
+};
+use aws_types::SdkConfig;
+use hostwright::backend::s3::Bucket;
+
+use crate::support;
+
+/// A bucket with its key; the server ends with the test process.
+pub(crate) struct Cloud {
+    pub(crate) url: String,
+    pub(crate) bucket: String,
+    /// The key's ARN.
+    pub(crate) key: String,
+    pub(crate) sdk: SdkConfig,
+    pub(crate) s3: aws_sdk_s3::Client,
+}
+
+impl Cloud {
+    /// A bucket as it should be: versions kept, public access blocked, encrypted with its key.
+    pub(crate) async fn new() -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        rustls::crypto::ring::default_provider().install_default().ok();
+        let url = support::moto().await.url();
+        let sdk = sdk(&url, "AKIATEST").await;
+        let s3 = aws_sdk_s3::Client::from_conf(
+            aws_sdk_s3::config::Builder::from(&sdk).force_path_style(true).build(),
+        );
+        let key = aws_sdk_kms::Client::new(&sdk).create_key().send().await.unwrap().key_metadata.unwrap();
+        let key = key.arn.unwrap();
+        let bucket = format!("secrets-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let cloud = Self { url, bucket, key, sdk, s3 };
+        cloud.create(&cloud.bucket).await;
+        cloud.arrange().await;
+        cloud
+    }
+
+    /// Makes a bucket with no settings.
+    pub(crate) async fn create(&self, bucket: &str) {
+        let place = CreateBucketConfiguration::builder().location_constraint("eu-west-1".into()).build();
+        let call = self.s3.create_bucket().bucket(bucket).create_bucket_configuration(place);
+        call.send().await.unwrap();
+    }
+
+    async fn arrange(&self) {
+        let versions = VersioningConfiguration::builder().status(BucketVersioningStatus::Enabled).build();
+        let call = self.s3.put_bucket_versioning().bucket(&self.bucket).versioning_configuration(versions);
+        call.send().await.unwrap();
+        let blocks = PublicAccessBlockConfiguration::builder()
+            .block_public_acls(true)
+            .ignore_public_acls(true)
+            .block_public_policy(true)
+            .restrict_public_buckets(true)
+            .build();
+        let call = self.s3.put_public_access_block().bucket(&self.bucket);
+        call.public_access_block_configuration(blocks).send().await.unwrap();
+        let by_default = ServerSideEncryptionByDefault::builder()
+            .sse_algorithm(ServerSideEncryption::AwsKms)
+            .kms_master_key_id(&self.key)
+            .build()
+            .unwrap();
+        let rule =
+            ServerSideEncryptionRule::builder().apply_server_side_encryption_by_default(by_default).build();
+        let rules = ServerSideEncryptionConfiguration::builder().rules(rule).build().unwrap();
+        let call = self.s3.put_bucket_encryption().bucket(&self.bucket);
+        call.server_side_encryption_configuration(rules).send().await.unwrap();
+    }
+
+    /// The back end on it.
+    pub(crate) fn backend(&self) -> Bucket {
+        Bucket::new(&self.sdk, true, &self.bucket, &self.key)
+    }
+
+    /// Writes an object as another program would: encrypted with the bucket's default.
+    pub(crate) async fn put(&self, key: &str, text: impl Into<Vec<u8>>) {
+        let body = ByteStream::from(text.into());
+        self.s3.put_object().bucket(&self.bucket).key(key).body(body).send().await.unwrap();
+    }
+
+    /// What an object holds.
+    pub(crate) async fn text(&self, key: &str) -> String {
+        let object = self.s3.get_object().bucket(&self.bucket).key(key).send().await.unwrap();
+        String::from_utf8(object.body.collect().await.unwrap().to_vec()).unwrap()
+    }
+}
+
+/// The SDK's settings for this server and somebody's keys.
+pub(crate) async fn sdk(url: &str, id: &str) -> SdkConfig {
+    let http = aws_smithy_http_client::Builder::new()
+        .tls_provider(aws_smithy_http_client::tls::Provider::Rustls(
+            aws_smithy_http_client::tls::rustls_provider::CryptoMode::Ring,
+        ))
+        .build_https();
+    aws_config::defaults(BehaviorVersion::latest())
+        .region(Region::new("eu-west-1"))
+        .endpoint_url(url)
+        .http_client(http)
+        .credentials_provider(Credentials::new(id, "secret", None, None, "test"))
+        .load()
+        .await
+}
