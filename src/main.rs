@@ -68,6 +68,9 @@ enum Command {
     /// The environments: list, show, init, check, shell
     #[command(subcommand)]
     Env(cli::env::Command),
+    /// The secrets bucket and its local copy: list, status, fetch, upload, cat, diff, edit, history, restore, rm
+    #[command(subcommand)]
+    Secrets(cli::secrets::Command),
     /// Write all that helps to understand a problem into one file, without secrets
     DebugBundle(cli::bundle::Bundle),
     /// Print what makes a shell complete this command line
@@ -160,6 +163,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
         }
         Some(Command::Config(command)) => Ok(cli::config::run(&command, &sources(&global))?),
         Some(Command::Env(command)) => env(&global, format, command).await,
+        Some(Command::Secrets(command)) => secrets(&global, format, command).await,
         Some(Command::DebugBundle(args)) => Ok(debug_bundle(&global, args).await),
         Some(Command::Completions(args)) => Ok(cli::manual::completions(args, &Cli::command())),
         Some(Command::Man(args)) => Ok(cli::manual::man(&args, &Cli::command())),
@@ -252,6 +256,12 @@ async fn show(
 async fn env(global: &Global, format: cli::Format, command: cli::env::Command) -> Result<ExitCode> {
     telemetry::init_stderr(false, Level::WARN)?;
     Ok(Box::pin(cli::env::run(command, &load(global)?, format)).await)
+}
+
+async fn secrets(global: &Global, format: cli::Format, command: cli::secrets::Command) -> Result<ExitCode> {
+    telemetry::init_stderr(false, Level::WARN)?;
+    let shutdown = lifecycle::shutdown_on_signals()?;
+    Ok(Box::pin(cli::secrets::run(command, &load(global)?, format, shutdown)).await)
 }
 
 async fn debug_bundle(global: &Global, args: cli::bundle::Bundle) -> ExitCode {

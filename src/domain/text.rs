@@ -164,6 +164,21 @@ pub fn short_span(seconds: i64) -> String {
     }
 }
 
+/// A number of bytes as people say it: `512 B`, `9.1 kB`, `3.0 MB`, `1.2 GB`, in steps of a thousand.
+#[must_use]
+pub fn bytes(bytes: u64) -> String {
+    let mut unit = 1;
+    for name in ["B", "kB", "MB", "GB", "TB"] {
+        let next = unit * 1000;
+        if bytes < next || name == "TB" {
+            let tenth = if unit == 1 { String::new() } else { format!(".{}", bytes % unit / (unit / 10)) };
+            return format!("{}{tenth} {name}", bytes / unit);
+        }
+        unit = next;
+    }
+    String::new()
+}
+
 /// A duration: `0.8s`, `38s`, `1m 42s`, `2h 05m`.
 #[must_use]
 pub fn duration(milliseconds: u64) -> String {
@@ -179,6 +194,13 @@ pub fn duration(milliseconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_said_in_at_most_eight_columns() {
+        let said = [0, 999, 1_000, 9_149, 3_000_000, 1_250_000_000, 7_000_000_000_000].map(bytes);
+        assert_eq!(said, ["0 B", "999 B", "1.0 kB", "9.1 kB", "3.0 MB", "1.2 GB", "7.0 TB"]);
+        assert_eq!(bytes(u64::MAX), "18446744.0 TB");
+    }
 
     #[test]
     fn nothing_that_a_terminal_obeys_passes() {

@@ -6,6 +6,9 @@ use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use crate::domain::aws::{AwsError, AwsErrorKind};
 use crate::domain::text::{chain, plain};
 
+/// An answer that says it is well and is not what it should be.
+pub(super) const UNREADABLE: &str = "the answer cannot be read";
+
 /// What a call came to.
 pub(super) fn from_sdk<E>(doing: &str, error: &SdkError<E, HttpResponse>) -> AwsError
 where
@@ -15,6 +18,10 @@ where
     match error {
         SdkError::ServiceError(service) => {
             let said = service.err();
+            let silent = match status {
+                Some(200..300) => UNREADABLE.to_owned(),
+                status => status.map_or_else(String::new, |status| format!("status {status}")),
+            };
             let (kind, what) = match (said.code(), status) {
                 (Some("NoSuchBucket"), _) => return no_bucket(doing),
                 (Some("PermanentRedirect" | "AuthorizationHeaderMalformed"), _) | (_, Some(301)) => {
@@ -27,7 +34,7 @@ where
                     (AwsErrorKind::of_code(code), code)
                 }
                 // The answer to a HEAD has no body, and so no code.
-                (code, Some(status)) => (of_status(status), code.unwrap_or("no reason is given")),
+                (code, Some(status)) => (of_status(status), code.unwrap_or(&silent)),
                 (code, None) => (AwsErrorKind::Failed, code.unwrap_or("no reason is given")),
             };
             let text = said.message().map_or_else(|| what.to_owned(), |text| format!("{text} ({what})"));

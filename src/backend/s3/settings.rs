@@ -3,7 +3,7 @@
 use aws_sdk_s3::types::{BucketVersioningStatus, PublicAccessBlockConfiguration};
 
 use super::Bucket;
-use super::error::from_sdk;
+use super::error::{UNREADABLE, from_sdk};
 use super::object::encryption;
 use crate::domain::aws::{AwsError, AwsErrorKind};
 use crate::domain::bucket::{BucketSettings, Encryption, PublicAccess, Told, Versioning};
@@ -30,11 +30,22 @@ impl Bucket {
     async fn versioning(&self) -> Result<Told<Versioning>, AwsError> {
         let call = self.client.get_bucket_versioning().bucket(&self.name).send();
         let answer = call.await.map_err(|error| from_sdk("read the bucket's versioning", &error));
-        told(answer, "", Versioning::Off, |answer| match answer.status {
+        let told = told(answer, "", Versioning::Off, |answer| match answer.status {
             Some(BucketVersioningStatus::Enabled) => Versioning::Enabled,
             Some(_) => Versioning::Suspended,
             None => Versioning::Off,
-        })
+        })?;
+        match told {
+            Told::Unknown(_) if self.has_a_version().await => Ok(Told::Known(Versioning::Enabled)),
+            told => Ok(told),
+        }
+    }
+
+    /// Whether an object has a version with a name of its own: it has none where versions were never kept. For who may not ask.
+    async fn has_a_version(&self) -> bool {
+        let call = self.client.list_object_versions().bucket(&self.name).max_keys(1).send();
+        let versions = call.await.map(|answer| answer.versions.unwrap_or_default()).unwrap_or_default();
+        versions.iter().any(|version| version.version_id().is_some_and(|id| id != "null"))
     }
 
     async fn default_encryption(&self) -> Result<Told<Encryption>, AwsError> {
@@ -65,6 +76,7 @@ fn told<A, T>(
         Err(error) if error.to_string().contains("NotImplemented") => {
             Ok(Told::Unknown("the server does not know of it".to_owned()))
         }
+        Err(error) if error.to_string().contains(UNREADABLE) => Ok(Told::Unknown(UNREADABLE.to_owned())),
         Err(error) => Err(error),
     }
 }
