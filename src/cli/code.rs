@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
-use super::{Failure, fail};
+use super::fail;
 use crate::config::Secret;
 use crate::domain::aws::AwsErrorKind;
 use crate::domain::text::plain;
@@ -14,7 +14,9 @@ use crate::ops::OpError;
 const TRIES: usize = 3;
 
 /// Does something that may need a code, and asks for it when it does.
-pub(super) async fn asked<T>(attempt: impl AsyncFn(Option<&Secret>) -> Result<T, OpError>) -> Result<T, Failure> {
+pub(super) async fn asked<T>(
+    attempt: impl AsyncFn(Option<&Secret>) -> Result<T, OpError>,
+) -> Result<T, OpError> {
     let mut code = None;
     let mut serial = None;
     for tries in 0..=TRIES {
@@ -30,14 +32,14 @@ pub(super) async fn asked<T>(attempt: impl AsyncFn(Option<&Secret>) -> Result<T,
                     }
                     _ => None,
                 };
-                let Some(needed) = needed else { return Err(OpError::Aws(error).into()) };
-                let Some(given) = ask(needed.clone()).await else { return Err(OpError::Aws(error).into()) };
+                let Some(needed) = needed else { return Err(OpError::Aws(error)) };
+                let Some(given) = ask(needed.clone()).await else { return Err(OpError::Aws(error)) };
                 (code, serial) = (Some(given), Some(needed));
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
-    Err(Failure { text: "no code was right".to_owned(), code: 1 })
+    Err(OpError::Refused("no code was right".to_owned()))
 }
 
 /// Asks on the terminal, which does not show what is typed. None: there is no terminal, or nothing was typed.
@@ -47,8 +49,9 @@ async fn ask(serial: String) -> Option<Secret> {
         let before = tcgetattr(&terminal).ok()?;
         let mut hidden = before.clone();
         hidden.local_modes.remove(LocalModes::ECHO);
-        write!(terminal, "MFA code of {}: ", plain(&serial)).ok()?;
+        // Hidden before it is asked for: nobody types before the question.
         tcsetattr(&terminal, OptionalActions::Flush, &hidden).ok()?;
+        write!(terminal, "MFA code of {}: ", plain(&serial)).ok();
         let mut line = String::new();
         let read = BufReader::new(&terminal).read_line(&mut line);
         tcsetattr(&terminal, OptionalActions::Now, &before).ok()?;

@@ -11,7 +11,9 @@ use serde_json::{Map, Value};
 
 use super::output::Table;
 use super::{Failure, Format, Output, fail, finish, say};
-use crate::config::{Config, ShownVariable, VariablesFile};
+use crate::config::{Config, Secret, ShownVariable, VariablesFile};
+use crate::ops::OpError;
+use crate::ops::aws;
 use crate::ops::environment::{self, EnvironmentError, Finding, Named, State};
 
 /// What is asked of the environments.
@@ -60,7 +62,7 @@ async fn go(command: Command, config: &Config, output: Output) -> Result<(), Fai
         Command::List => list(config, output),
         Command::Show { name } => show(config, name.as_deref(), output),
         Command::Init { name } => init(config, name.as_deref()),
-        Command::Check { name } => check(config, name.as_deref(), output),
+        Command::Check { name } => check(config, name.as_deref(), output).await,
         Command::Shell { name, command } => {
             let named = environment::named(config, name.as_deref())?;
             shell::open(config, &named, &command).await
@@ -191,9 +193,17 @@ fn init(config: &Config, name: Option<&str>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn check(config: &Config, name: Option<&str>, output: Output) -> Result<(), Failure> {
+async fn check(config: &Config, name: Option<&str>, output: Output) -> Result<(), Failure> {
     let named = environment::named(config, name)?;
-    let (findings, _) = told(&named, || environment::check(config, &named))?;
+    let (mut findings, file) = told(&named, || environment::check(config, &named))?;
+    if let Some(file) = file {
+        let looked = async |code: Option<&Secret>| aws::check(config, &named, &file, code).await;
+        findings.extend(match super::code::asked(looked).await {
+            Ok(findings) => findings,
+            Err(OpError::Aws(error)) => vec![aws::no_code(&error)],
+            Err(error) => return Err(error.into()),
+        });
+    }
     report(&findings, output)
 }
 

@@ -137,18 +137,6 @@ pub enum KeyMark {
     NotKms,
 }
 
-impl KeyMark {
-    /// The words.
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Right => "the environment's key",
-            Self::OtherKey => "another key",
-            Self::NotKms => "not encrypted with KMS",
-        }
-    }
-}
-
 impl Encryption {
     /// How it stands to a key that is named by its id or ARN.
     #[must_use]
@@ -204,7 +192,8 @@ impl BucketSettings {
         let encryption = match &self.encryption {
             Told::Known(encryption) => match encryption.mark(key) {
                 KeyMark::Right => None,
-                mark => Some(format!("the default encryption is {}", mark.words())),
+                KeyMark::OtherKey => Some("objects are encrypted with another key by default".to_owned()),
+                KeyMark::NotKms => Some("objects are not encrypted with KMS by default".to_owned()),
             },
             Told::Unknown(why) => Some(format!("the default encryption is not known: {why}")),
         };

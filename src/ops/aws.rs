@@ -1,5 +1,7 @@
 //! AWS in an environment: the credentials of its profile, in its account and region.
 
+mod check;
+
 use crate::backend::aws::{Aws, Request};
 use crate::config::{AwsSettings, Config, Secret, VariablesFile};
 use crate::domain::aws::{AwsError, AwsErrorKind};
@@ -7,6 +9,8 @@ use crate::domain::environment::DEFAULT_REGION;
 
 use super::OpError;
 use super::environment::{Named, variables};
+
+pub use check::{check, no_code};
 
 /// An environment's AWS.
 #[derive(Debug, Clone)]

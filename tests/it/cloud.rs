@@ -108,3 +108,95 @@ pub(crate) async fn sdk(url: &str, id: &str) -> SdkConfig {
         .load()
         .await
 }
+
+/// An operator at a desk: a home with a configuration, the variables of `staging`, and AWS's shared files.
+pub(crate) struct Desk {
+    home: tempfile::TempDir,
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Desk {
+    /// At this server and bucket, with the profile `staging` of static keys.
+    pub(crate) fn new(cloud: &Cloud) -> Self {
+        let desk = Self { home: support::temp() };
+        let config = format!(
+            "[environments.staging]\npolicy.source = \"/nowhere\"\naws.endpoint = \"{}\"\n",
+            cloud.url
+        );
+        desk.write("config.toml", &config);
+        let variables = format!(
+            "environment = \"staging\"\nkms_master_id = \"{}\"\nkubeapi_dns = \"kube\"\nkubeapi_internal_dns = \"kube-int\"\n\
+             private_zone_name = \"lan.example.org\"\npublic_zone_name = \"example.org\"\n\
+             secrets_bucket_name = \"{}\"\nterraform_bucket_name = \"staging-terraform\"\n",
+            cloud.key, cloud.bucket
+        );
+        desk.write("environments/staging.tfvars", &variables);
+        desk.write(".aws/config", "[profile staging]\nregion = eu-west-1\n");
+        desk.write(
+            ".aws/credentials",
+            "[staging]\naws_access_key_id = AKIADESK\naws_secret_access_key = hunter2\n",
+        );
+        desk
+    }
+
+    pub(crate) fn path(&self) -> &std::path::Path {
+        self.home.path()
+    }
+
+    /// The local copy's folder.
+    pub(crate) fn copy(&self) -> std::path::PathBuf {
+        self.path().join("platform/secrets/staging")
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let path = self.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// The environment's variables of a command at this desk.
+    pub(crate) fn variables(&self) -> Vec<(String, std::ffi::OsString)> {
+        let config = self.path().join("config.toml");
+        vec![
+            ("HOME".into(), self.path().into()),
+            ("HOSTWRIGHT_CONFIG".into(), config.into()),
+            ("HOSTWRIGHT_ENV".into(), "staging".into()),
+            ("PATH".into(), std::env::var_os("PATH").unwrap()),
+            ("USER".into(), "olga".into()),
+            ("LANG".into(), "C.UTF-8".into()),
+            ("AWS_EC2_METADATA_DISABLED".into(), "true".into()),
+        ]
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> std::process::Command {
+        let mut command = std::process::Command::new(support::exe());
+        command.args(args).current_dir(self.path()).stdin(std::process::Stdio::null());
+        command.env_clear().envs(self.variables());
+        command
+    }
+
+    /// Runs a command, with more variables, without blocking the server.
+    pub(crate) async fn run_with(&self, args: &[&str], variables: &[(&str, &str)]) -> Said {
+        let mut command = self.command(args);
+        command.envs(variables.iter().copied());
+        let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Said { code: output.status.code().unwrap_or(-1), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    pub(crate) async fn run(&self, args: &[&str]) -> Said {
+        self.run_with(args, &[]).await
+    }
+
+    pub(crate) async fn json(&self, args: &[&str]) -> serde_json::Value {
+        let said = self.run(&[args, &["-o", "json"]].concat()).await;
+        serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}{}", said.out, said.err))
+    }
+}

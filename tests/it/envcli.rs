@@ -61,6 +61,7 @@ impl Home {
         command.args(args).current_dir(self.path()).stdin(Stdio::null()).env_clear();
         command.env("HOME", self.path()).env("HOSTWRIGHT_CONFIG", self.path().join("config.toml"));
         command.env("PATH", std::env::var_os("PATH").unwrap()).env("USER", "olga").env("LANG", "C.UTF-8");
+        command.env("AWS_EC2_METADATA_DISABLED", "true");
         command
     }
 

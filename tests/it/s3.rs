@@ -119,7 +119,7 @@ async fn the_buckets_own_settings_are_told() {
     let nowhere = hostwright::backend::s3::Bucket::new(&cloud.sdk, true, "there-is-none", &cloud.key);
     let error = nowhere.list_all("").await.unwrap_err();
     assert_eq!(error.kind, AwsErrorKind::NotFound);
-    assert!(error.to_string().contains("secrets_bucket_name"), "{error}");
+    assert!(error.to_string().contains("there is no such bucket"), "{error}");
 }
 
 #[tokio::test]

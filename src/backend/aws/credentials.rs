@@ -37,6 +37,7 @@ pub(super) async fn find(
     code: Option<&Secret>,
 ) -> Result<Found, AwsError> {
     let found = if of_variables() {
+        whole()?;
         let origin = "AWS_ACCESS_KEY_ID".to_owned();
         Found {
             provider: SharedCredentialsProvider::new(EnvironmentVariableCredentialsProvider::new()),
@@ -48,7 +49,7 @@ pub(super) async fn find(
         let origin = format!("profile {}{}", request.profile, how(&source));
         Found { provider: maker.provider(&request.profile, &source).await?, origin }
     } else {
-        of_machine(request, profiles, base).await
+        of_machine(request, base).await
     };
     match found.provider.provide_credentials().await {
         Ok(_) => Ok(found),
@@ -62,6 +63,13 @@ fn of_variables() -> bool {
     std::env::var("AWS_ACCESS_KEY_ID").is_ok_and(|id| !id.trim().is_empty())
 }
 
+/// Half of the variables is a mistake.
+fn whole() -> Result<(), AwsError> {
+    let secret = std::env::var("AWS_SECRET_ACCESS_KEY").is_ok_and(|secret| !secret.trim().is_empty());
+    let text = "AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not: set both or neither";
+    if secret { Ok(()) } else { Err(AwsError::new(AwsErrorKind::Invalid, DOING, text)) }
+}
+
 fn how(source: &Source) -> &'static str {
     match source {
         Source::Keys => "",
@@ -73,11 +81,10 @@ fn how(source: &Source) -> &'static str {
 }
 
 /// What the machine itself has: a web identity's token, a container's or an instance's role.
-async fn of_machine(request: &Request, profiles: &Profiles, base: &SdkConfig) -> Found {
+async fn of_machine(request: &Request, base: &SdkConfig) -> Found {
     let chain = DefaultCredentialsChain::builder().configure(provider_config(base));
     // The chain would look for the profile too, and complain of another one than ours.
     let chain = chain.profile_name(&request.profile).build().await;
-    let _ = profiles;
     Found { provider: SharedCredentialsProvider::new(chain), origin: "this machine's own role".to_owned() }
 }
 

@@ -53,7 +53,7 @@ where
 }
 
 fn no_bucket(doing: &str) -> AwsError {
-    let text = "there is no such bucket (see secrets_bucket_name of the environment)";
+    let text = "there is no such bucket: is its name right in the environment's variables?";
     AwsError::new(AwsErrorKind::NotFound, doing, text)
 }
 

@@ -7,8 +7,8 @@ use crate::cli::output::Table;
 use crate::cli::{Failure, Output, fail, say};
 use crate::domain::record::stamp;
 use crate::domain::secret::{
-    Compared, DiffLine, Difference, Facts, FileState, SecretListing, SecretRow, SecretVersion, Setting, ThreeWay,
-    shown,
+    Compared, DiffLine, Difference, Facts, FileState, SecretListing, SecretRow, SecretVersion, Setting,
+    ThreeWay, shown,
 };
 use crate::domain::text::bytes;
 use crate::ops::secrets::Moved;
@@ -27,7 +27,8 @@ pub(super) fn list(listing: &SecretListing, output: Output) -> Result<(), Failur
 
 fn cells(row: &SecretRow) -> [String; 7] {
     let at = |at: Option<Timestamp>| at.map(stamp).unwrap_or_default();
-    let state = row.problem.as_ref().map_or_else(|| row.state.words().to_owned(), |why| format!("left out: {why}"));
+    let state =
+        row.problem.as_ref().map_or_else(|| row.state.words().to_owned(), |why| format!("left out: {why}"));
     [
         shown(&row.key),
         state,
@@ -69,8 +70,10 @@ pub(super) fn status(listing: &SecretListing, output: Output) -> Result<(), Fail
 }
 
 pub(super) fn moved(moved: &Moved, output: Output) -> Result<(), Failure> {
-    let done: Vec<_> = moved.outcomes.iter().filter_map(|(key, outcome)| Some((key, outcome.as_ref().ok()?))).collect();
-    let failed = moved.outcomes.iter().filter_map(|(key, outcome)| Some((key, outcome.as_ref().err()?.to_string())));
+    let done: Vec<_> =
+        moved.outcomes.iter().filter_map(|(key, outcome)| Some((key, outcome.as_ref().ok()?))).collect();
+    let failed =
+        moved.outcomes.iter().filter_map(|(key, outcome)| Some((key, outcome.as_ref().err()?.to_string())));
     let value = json!({
         "done": done.iter().map(|(key, outcome)| json!({"key": key, "outcome": outcome.words()})).collect::<Vec<_>>(),
         "failed": failed.map(|(key, error)| json!({"key": key, "error": error})).collect::<Vec<_>>(),
@@ -118,7 +121,9 @@ pub(super) fn compared(compared: &Compared, output: Output) -> Result<(), Failur
 pub(super) fn lines(compared: &Compared) -> Vec<String> {
     match compared {
         Compared::Two { from, to, difference } => of_difference(from, to, difference),
-        Compared::Three(ThreeWay::Alike) => vec!["both made the same of it: nothing is to be decided".to_owned()],
+        Compared::Three(ThreeWay::Alike) => {
+            vec!["both made the same of it: nothing is to be decided".to_owned()]
+        }
         Compared::Three(ThreeWay::Apart { between }) => of_difference("the bucket", "here", between),
         Compared::Three(ThreeWay::Changed { mine, theirs, same_lines }) => {
             let mut all = of_difference("what it was", "here", mine);
@@ -155,4 +160,3 @@ fn of_difference(from: &str, to: &str, difference: &Difference) -> Vec<String> {
 fn line(line: &DiffLine) -> String {
     format!("{}{}", line.mark.sign(), crate::domain::text::plain(&line.text))
 }
-

@@ -44,7 +44,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(check: &'static str, state: State, text: impl Into<String>) -> Self {
+    pub(in crate::ops) fn new(check: &'static str, state: State, text: impl Into<String>) -> Self {
         Self { check, state, text: text.into() }
     }
 }
