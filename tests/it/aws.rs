@@ -155,7 +155,7 @@ async fn a_code_is_asked_for_once_and_the_session_kept_for_its_owner() {
             command.cwd(desk.path());
             tokio::task::spawn_blocking(move || {
                 let mut pty = Pty::start(command, (200, 40));
-                pty.wait_for("MFA code of").write(b"123456\r");
+                pty.wait_for("MFA code of").write(b"654321\r");
                 pty.wait_for("identity");
                 pty.wait_exit();
                 pty.screen()
@@ -163,7 +163,7 @@ async fn a_code_is_asked_for_once_and_the_session_kept_for_its_owner() {
             .await
             .unwrap()
         };
-        assert!(!screen.contains("123456"), "{screen}");
+        assert!(!screen.contains("654321"), "{screen}");
         assert!(screen.contains(&format!("profile staging ({how}), until ")), "{screen}");
         let (state, text) = line(&report(&desk, &[]).await, "credentials");
         assert!(state == "ok" && text.contains(how), "kept: {text}");
