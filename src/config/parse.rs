@@ -153,6 +153,8 @@ fn environment(t: &mut Reader<'_>) -> Environment {
         kubernetes: t.section("kubernetes", kubernetes),
         amqp: t.optional_section("amqp", amqp),
         aws: t.section("aws", aws),
+        variables: t.path("variables"),
+        secrets: t.path("secrets"),
         ara: t.optional_section("ara", ara),
         policy: t.section("policy", policy),
         targets: t.section("targets", targets),
@@ -214,6 +216,7 @@ fn aws(t: &mut Reader<'_>) -> AwsSettings {
     let endpoint = t.optional("endpoint", values::web);
     AwsSettings {
         profile: t.optional("profile", values::profile),
+        credentials_file: t.path("credentials_file"),
         path_style: t.default("path_style", endpoint.is_some(), values::flag).unwrap_or_default(),
         endpoint,
     }

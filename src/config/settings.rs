@@ -182,6 +182,10 @@ pub struct Environment {
     pub amqp: Option<Amqp>,
     /// How AWS is reached.
     pub aws: AwsSettings,
+    /// The file of its variables; none: `NAME.tfvars` in the folder of all.
+    pub variables: Option<PathBuf>,
+    /// The folder of its secrets' local copy; none: its name in the folder of all.
+    pub secrets: Option<PathBuf>,
     /// ARA; none: results are not recorded.
     pub ara: Option<Ara>,
     /// The policy.
@@ -216,6 +220,8 @@ pub struct Kubernetes {
 pub struct AwsSettings {
     /// The profile of the credentials; none: what the variables say, else the environment's name.
     pub profile: Option<String>,
+    /// A credentials file in place of the operator's own.
+    pub credentials_file: Option<PathBuf>,
     /// The URL of an AWS server of one's own, for every service; none: AWS itself.
     pub endpoint: Option<String>,
     /// The bucket's name stands in the path of a URL and not before the host's name, as servers of one's own need it.

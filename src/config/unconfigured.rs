@@ -21,6 +21,8 @@ impl Config {
                 kubernetes: Kubernetes { kubeconfig: None, context: None, namespace: None },
                 amqp: None,
                 aws: AwsSettings::default(),
+                variables: None,
+                secrets: None,
                 ara: None,
                 policy: Policy {
                     source: String::new(),

@@ -49,6 +49,7 @@ pub async fn connect(config: &Config, named: &Named, code: Option<&Secret>) -> R
 pub(super) fn request(named: &Named, file: &VariablesFile, settings: &AwsSettings) -> Request {
     Request {
         profile: settings.profile.clone().unwrap_or_else(|| named.profile(Some(file))),
+        credentials_file: settings.credentials_file.clone(),
         region: file.variables.aws_region.clone(),
         default_region: DEFAULT_REGION.to_owned(),
         endpoint: settings.endpoint.clone(),

@@ -111,6 +111,13 @@ impl Named {
         file.and_then(|file| file.variables.aws_profile.clone()).unwrap_or_else(usual)
     }
 
+    /// The folder of its secrets' local copy.
+    #[must_use]
+    pub fn secrets(&self, config: &Config) -> PathBuf {
+        let own = self.settings(config).and_then(|settings| settings.secrets.clone());
+        own.unwrap_or_else(|| config.platform.secrets.join(&self.name))
+    }
+
     /// Whether its file is there.
     #[must_use]
     pub fn is_there(&self) -> bool {
@@ -147,7 +154,11 @@ pub fn named(config: &Config, name: Option<&str>) -> Result<Named, EnvironmentEr
         _ => (name.clone(), name),
     };
     let path = config.platform.environments.join(format!("{name}.tfvars"));
-    Ok(Named { name, path, configured })
+    let mut named = Named { name, path, configured };
+    if let Some(path) = named.settings(config).and_then(|settings| settings.variables.clone()) {
+        named.path = path;
+    }
+    Ok(named)
 }
 
 /// All environments that have variables or stand in the configuration, sorted; the operator's own playground is always one.

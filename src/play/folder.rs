@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::cloud::Cloud;
 use super::playground::PlayError;
 use super::python::Python;
 use super::services::private_file;
@@ -31,6 +32,8 @@ pub struct Ready {
     pub ara: String,
     /// The broker, where there is one.
     pub amqp: Option<String>,
+    /// The endpoint of every AWS service.
+    pub aws: String,
     /// The folders that stand for hosts.
     pub hosts: PathBuf,
 }
@@ -50,6 +53,7 @@ pub(super) struct Addresses<'a> {
     pub(super) hook: String,
     pub(super) ara: String,
     pub(super) amqp: Option<String>,
+    pub(super) cloud: Cloud,
 }
 
 impl Folder {
@@ -140,6 +144,9 @@ impl Folder {
             "shell": ["env", "-C", format!("{}/{{host}}", hosts.display()), "bash"],
             "kubernetes": {"kubeconfig": self.path("kubeconfig"), "namespace": "hostwright"},
             "ara": {"url": addresses.ara},
+            "aws": {"endpoint": addresses.cloud.endpoint, "credentials_file": addresses.cloud.credentials},
+            "variables": addresses.cloud.variables,
+            "secrets": addresses.cloud.secrets,
             "policy": {"source": self.path("policy"), "variables": {"hosts_dir": hosts}},
         });
         if let (Some(url), Some(object)) = (&addresses.amqp, environment.as_object_mut()) {

@@ -4,6 +4,7 @@
 //! is installed. Everything but the API and the runner is what a real environment runs.
 
 pub mod api;
+mod cloud;
 mod folder;
 pub mod leash;
 pub mod packages;

@@ -8,12 +8,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::api::{Api, ApiError};
+use super::cloud::{self, Cloud};
 use super::folder::{Addresses, Folder, read_ready};
 use super::packages::Install;
 use super::policy::PolicyError;
 use super::progress::{Progress, Report};
 use super::python::{Python, PythonError};
-use super::services::{ServiceError, ara, rabbitmq, remembered_port};
+use super::services::{ServiceError, ara, moto, rabbitmq, remembered_port};
 use super::{leash, policy, python, runner};
 use crate::backend::hook::Hook;
 use crate::backend::kube::{Kube, KubeError};
@@ -99,6 +100,7 @@ pub struct Playground {
     tasks: TaskTracker,
     api: tokio::task::JoinHandle<()>,
     ara: ara::Ara,
+    moto: moto::Moto,
     rabbitmq: Option<rabbitmq::RabbitMq>,
 }
 
@@ -153,6 +155,7 @@ pub async fn start(
 struct Services {
     python: Python,
     ara: ara::Ara,
+    moto: moto::Moto,
     rabbitmq: Option<rabbitmq::RabbitMq>,
 }
 
@@ -168,16 +171,20 @@ async fn start_services(
     if options.amqp {
         rabbitmq::ensure_installed(options.install, report).await?;
     }
-    step("services", "starting ARA and RabbitMQ");
+    step("services", "starting ARA, the AWS server and RabbitMQ");
     let ara_folder = folder.path("services/ara");
+    let moto_folder = folder.path("services/moto");
     let rabbitmq_folder = folder.path("services/rabbitmq");
-    let (ara, rabbitmq) = tokio::join!(ara::start(&ara_folder, &python, &options.exe), async {
+    let rabbitmq = async {
         match rabbitmq::installed() {
             true => rabbitmq::start(&rabbitmq_folder, &options.exe).await.map(Some),
             false => Ok(None),
         }
-    });
-    Ok(Services { ara: ara?, rabbitmq: rabbitmq?, python })
+    };
+    let ara = ara::start(&ara_folder, &python, &options.exe);
+    let moto = moto::start(&moto_folder, &python, &options.exe);
+    let (ara, moto, rabbitmq) = tokio::join!(ara, moto, rabbitmq);
+    Ok(Services { ara: ara?, moto: moto?, rabbitmq: rabbitmq?, python })
 }
 
 async fn start_cluster(
@@ -186,7 +193,7 @@ async fn start_cluster(
     services: Services,
     report: Report<'_>,
 ) -> Result<Playground, PlayError> {
-    let Services { python, ara, rabbitmq } = services;
+    let Services { python, ara, moto, rabbitmq } = services;
     let detail = "starting the Kubernetes API, the Job runner and the webhook server".to_owned();
     report(Progress { step: "cluster", detail, fraction: None });
     let api_listener = listen(&folder, "api").await?;
@@ -198,6 +205,7 @@ async fn start_cluster(
         hook: address(&hook_listener)?,
         ara: ara.url(),
         amqp: rabbitmq.as_ref().map(rabbitmq::RabbitMq::url),
+        cloud: Cloud::new(&folder.path(""), moto.url()),
     };
     folder.write(&addresses, &python)?;
     let ready = Ready {
@@ -207,14 +215,16 @@ async fn start_cluster(
         hook: format!("http://{}", addresses.hook),
         ara: addresses.ara.clone(),
         amqp: addresses.amqp.clone(),
+        aws: addresses.cloud.endpoint.clone(),
         hosts: folder.path("hosts"),
     };
     let api_shutdown = CancellationToken::new();
     let api = start_api(&folder, &addresses, api_listener, &api_shutdown)?;
     let settings = settings(&folder)?;
+    cloud::fill(&addresses.cloud, &settings.permit().map_err(ServeError::from)?).await?;
     let shutdown = CancellationToken::new();
     let tasks = TaskTracker::new();
-    let playground = Playground { ready, folder, shutdown, api_shutdown, tasks, api, ara, rabbitmq };
+    let playground = Playground { ready, folder, shutdown, api_shutdown, tasks, api, ara, moto, rabbitmq };
     let rest = playground.start_rest(options, &settings, &python, hook_listener).await;
     match rest.and_then(|()| playground.folder.announce(&playground.ready)) {
         Ok(()) => Ok(playground),
@@ -319,7 +329,7 @@ impl Playground {
                     rabbitmq.stop().await;
                 }
             };
-            tokio::join!(self.ara.stop(), rabbitmq);
+            tokio::join!(self.ara.stop(), self.moto.stop(), rabbitmq);
         };
         if tokio::time::timeout(STOP_WITHIN, end).await.is_err() {
             tracing::warn!("not everything ended in time; the leashes end the rest");

@@ -5,13 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use aws_config::{BehaviorVersion, Region};
 use aws_credential_types::Credentials;
 use aws_sdk_s3::primitives::ByteStream;
-use aws_sdk_s3::types::{
-    BucketVersioningStatus, CreateBucketConfiguration, PublicAccessBlockConfiguration, ServerSideEncryption,
-    ServerSideEncryptionByDefault, ServerSideEncryptionConfiguration, ServerSideEncryptionRule,
-    VersioningConfiguration,
-};
+use aws_sdk_s3::types::CreateBucketConfiguration;
 use aws_types::SdkConfig;
 use hostwright::backend::s3::Bucket;
+use hostwright::config::{self, Permit, Sources, Variables};
 
 use crate::support;
 
@@ -39,8 +36,7 @@ impl Cloud {
         let key = key.arn.unwrap();
         let bucket = format!("secrets-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let cloud = Self { url, bucket, key, sdk, s3 };
-        cloud.create(&cloud.bucket).await;
-        cloud.arrange().await;
+        cloud.backend().create(&permit(), "eu-west-1").await.unwrap();
         cloud
     }
 
@@ -49,30 +45,6 @@ impl Cloud {
         let place = CreateBucketConfiguration::builder().location_constraint("eu-west-1".into()).build();
         let call = self.s3.create_bucket().bucket(bucket).create_bucket_configuration(place);
         call.send().await.unwrap();
-    }
-
-    async fn arrange(&self) {
-        let versions = VersioningConfiguration::builder().status(BucketVersioningStatus::Enabled).build();
-        let call = self.s3.put_bucket_versioning().bucket(&self.bucket).versioning_configuration(versions);
-        call.send().await.unwrap();
-        let blocks = PublicAccessBlockConfiguration::builder()
-            .block_public_acls(true)
-            .ignore_public_acls(true)
-            .block_public_policy(true)
-            .restrict_public_buckets(true)
-            .build();
-        let call = self.s3.put_public_access_block().bucket(&self.bucket);
-        call.public_access_block_configuration(blocks).send().await.unwrap();
-        let by_default = ServerSideEncryptionByDefault::builder()
-            .sse_algorithm(ServerSideEncryption::AwsKms)
-            .kms_master_key_id(&self.key)
-            .build()
-            .unwrap();
-        let rule =
-            ServerSideEncryptionRule::builder().apply_server_side_encryption_by_default(by_default).build();
-        let rules = ServerSideEncryptionConfiguration::builder().rules(rule).build().unwrap();
-        let call = self.s3.put_bucket_encryption().bucket(&self.bucket);
-        call.server_side_encryption_configuration(rules).send().await.unwrap();
     }
 
     /// The back end on it.
@@ -91,6 +63,11 @@ impl Cloud {
         let object = self.s3.get_object().bucket(&self.bucket).key(key).send().await.unwrap();
         String::from_utf8(object.body.collect().await.unwrap().to_vec()).unwrap()
     }
+}
+
+/// A permit of a configuration that may be changed.
+pub(crate) fn permit() -> Permit {
+    config::load_with(&Sources::default(), &Variables::default()).unwrap().permit().unwrap()
 }
 
 /// The SDK's settings for this server and somebody's keys.

@@ -2,17 +2,11 @@
 
 use bytes::Bytes;
 use hostwright::backend::s3::{Content, Which};
-use hostwright::config::{self, Permit, Sources, Variables};
 use hostwright::domain::aws::AwsErrorKind;
 use hostwright::domain::bucket::{Condition, Encryption, KeyMark, PublicAccess, Told, Versioning};
 use hostwright::domain::secret::Checksum;
 
-use crate::cloud::Cloud;
-
-/// A permit of a configuration that may be changed.
-fn permit() -> Permit {
-    config::load_with(&Sources::default(), &Variables::default()).unwrap().permit().unwrap()
-}
+use crate::cloud::{Cloud, permit};
 
 fn bytes(text: &str) -> (Content, Checksum) {
     (Content::Bytes(Bytes::copy_from_slice(text.as_bytes())), Checksum::of(text.as_bytes()))
@@ -130,7 +124,7 @@ async fn content_that_is_not_what_was_looked_at_does_not_get_in() {
     std::fs::write(file.path(), vec![7; 3 * 1024 * 1024]).unwrap();
     let sum = Checksum::of(&vec![7; 3 * 1024 * 1024]);
     let content = || Content::File(file.reopen().unwrap(), 3 * 1024 * 1024);
-    let permit: Permit = permit();
+    let permit = permit();
     bucket.put(&permit, "compute/large", content(), sum, "olga", &Condition::IsNot).await.unwrap();
     let mut download = bucket.get("compute/large", &Which::Newest).await.unwrap().unwrap();
     let mut size = 0;

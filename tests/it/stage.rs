@@ -252,6 +252,8 @@ pub(crate) fn settings_of(
             cluster_groups: vec!["k8s_worker".into()],
             approval: Approval::Manual,
             aws: AwsSettings::default(),
+            variables: None,
+            secrets: None,
             hook: None,
             hook_token_file: None,
             shell: vec![],

@@ -91,6 +91,7 @@ async fn of_machine(request: &Request, base: &SdkConfig) -> Found {
 /// The error of who has nothing at all: everything that was tried.
 fn nothing(request: &Request, profiles: &Profiles) -> AwsError {
     let [config, credentials] = files();
+    let credentials = request.credentials_file.clone().unwrap_or(credentials);
     let names = profiles.names();
     let others = match names.as_slice() {
         [] => "there are no profiles".to_owned(),
@@ -134,6 +135,7 @@ impl Maker<'_> {
                     ProfileFileCredentialsProvider::builder()
                         .configure(&provider_config(self.base))
                         .profile_name(name)
+                        .profile_files(self.profiles.files().clone())
                         .build(),
                 )),
                 Source::Session { serial, seconds } => {

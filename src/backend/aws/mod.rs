@@ -9,6 +9,7 @@ mod error;
 mod profile;
 mod session;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use aws_config::{BehaviorVersion, Region};
@@ -19,7 +20,7 @@ use aws_types::SdkConfig;
 use aws_types::sdk_config::{RetryConfig, TimeoutConfig};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::config::Secret;
+use crate::config::{Permit, Secret};
 use crate::domain::aws::{AwsError, AwsErrorKind};
 
 use error::{from_credentials, from_sdk};
@@ -36,6 +37,8 @@ const TRIES: u32 = 4;
 pub struct Request {
     /// The profile in the shared files, when there are no credentials in the variables.
     pub profile: String,
+    /// A credentials file in place of the operator's own.
+    pub credentials_file: Option<PathBuf>,
     /// The region that the environment asks for; none: that of the variables or the profile.
     pub region: Option<String>,
     /// The region when nothing else names one.
@@ -86,7 +89,7 @@ impl Aws {
     /// # Errors
     /// When there are none, they are incomplete or expired, or a code is needed.
     pub async fn connect(request: &Request, code: Option<&Secret>) -> Result<Self, AwsError> {
-        let profiles = profile::Profiles::load().await?;
+        let profiles = profile::Profiles::load(request.credentials_file.as_deref()).await?;
         let own = profiles.get(&request.profile);
         let (region, region_origin) = region(request, own);
         let http = http_client();
@@ -100,7 +103,7 @@ impl Aws {
             .no_credentials();
         if own.is_some() {
             // Its endpoint_url counts too.
-            loader = loader.profile_name(&request.profile);
+            loader = loader.profile_name(&request.profile).profile_files(profiles.files().clone());
         }
         if let Some(endpoint) = &request.endpoint {
             loader = loader.endpoint_url(endpoint);
@@ -161,6 +164,18 @@ impl Aws {
             }),
             Err(error) => Err(from_sdk("ask who we are", &error).with_clock(ahead(&self.clock))),
         }
+    }
+
+    /// Makes a KMS key and answers its ARN.
+    ///
+    /// # Errors
+    /// When AWS does not do it.
+    pub async fn create_kms_key(&self, _: &Permit, description: &str) -> Result<String, AwsError> {
+        let doing = "make a KMS key";
+        let call = aws_sdk_kms::Client::new(&self.config).create_key().description(description).send();
+        let made = call.await.map_err(|error| from_sdk(doing, &error))?.key_metadata;
+        let arn = made.and_then(|key| key.arn);
+        arn.ok_or_else(|| AwsError::new(AwsErrorKind::Failed, doing, "the answer does not say which it is"))
     }
 
     /// Looks at a KMS key: its id, its ARN or an `alias/…`.

@@ -1,8 +1,9 @@
 //! The shared config and credentials files: <https://docs.aws.amazon.com/sdkref/latest/guide/file-format.html>.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use aws_config::profile::ProfileSet;
+use aws_runtime::env_config::file::{EnvConfigFileKind, EnvConfigFiles};
 use aws_types::os_shim_internal::{Env, Fs};
 
 use crate::domain::aws::{AwsError, AwsErrorKind};
@@ -14,7 +15,10 @@ pub(super) use aws_config::profile::Profile;
 const LONGEST_CHAIN: usize = 8;
 
 /// All profiles of both files.
-pub(super) struct Profiles(ProfileSet);
+pub(super) struct Profiles {
+    all: ProfileSet,
+    files: EnvConfigFiles,
+}
 
 /// How a profile gets its credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,22 +65,34 @@ pub(super) enum From {
 }
 
 impl Profiles {
-    /// Reads both files; those that are not there have no profiles.
-    pub(super) async fn load() -> Result<Self, AwsError> {
-        let read = aws_config::profile::load(&Fs::real(), &Env::real(), &Default::default(), None).await;
+    /// Reads both files; those that are not there have no profiles. `credentials` is read in place of the operator's own file.
+    pub(super) async fn load(credentials: Option<&Path>) -> Result<Self, AwsError> {
+        let files = match credentials {
+            None => EnvConfigFiles::default(),
+            Some(path) => EnvConfigFiles::builder()
+                .include_default_config_file(true)
+                .with_file(EnvConfigFileKind::Credentials, path)
+                .build(),
+        };
+        let read = aws_config::profile::load(&Fs::real(), &Env::real(), &files, None).await;
         // The SDK's error names file and line, and no value.
         let wrong = |error| AwsError::new(AwsErrorKind::Invalid, "read the AWS profiles", chain(&error));
-        read.map(Self).map_err(wrong)
+        Ok(Self { all: read.map_err(wrong)?, files })
+    }
+
+    /// The files that were read.
+    pub(super) fn files(&self) -> &EnvConfigFiles {
+        &self.files
     }
 
     /// A profile by its name.
     pub(super) fn get(&self, name: &str) -> Option<&Profile> {
-        self.0.get_profile(name)
+        self.all.get_profile(name)
     }
 
     /// All names, sorted.
     pub(super) fn names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.0.profiles().collect();
+        let mut names: Vec<&str> = self.all.profiles().collect();
         names.sort_unstable();
         names
     }

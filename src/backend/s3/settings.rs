@@ -1,14 +1,59 @@
 //! The bucket's own settings.
 
-use aws_sdk_s3::types::{BucketVersioningStatus, PublicAccessBlockConfiguration};
+use aws_sdk_s3::error::BuildError;
+use aws_sdk_s3::types::{
+    BucketVersioningStatus, CreateBucketConfiguration, PublicAccessBlockConfiguration, ServerSideEncryption,
+    ServerSideEncryptionByDefault, ServerSideEncryptionConfiguration, ServerSideEncryptionRule,
+    VersioningConfiguration,
+};
 
 use super::Bucket;
 use super::error::{UNREADABLE, from_sdk};
 use super::object::encryption;
+use crate::config::Permit;
 use crate::domain::aws::{AwsError, AwsErrorKind};
 use crate::domain::bucket::{BucketSettings, Encryption, PublicAccess, Told, Versioning};
 
 impl Bucket {
+    /// Makes the bucket as it should be: private, with versions kept, and encrypted with the environment's key.
+    ///
+    /// # Errors
+    /// When it is there already, or cannot be made.
+    pub async fn create(&self, _: &Permit, region: &str) -> Result<(), AwsError> {
+        let doing = format!("make bucket {}", self.name);
+        let failed = |error: AwsError| AwsError::new(error.kind.clone(), doing.as_str(), error.to_string());
+        let place = CreateBucketConfiguration::builder().location_constraint(region.into()).build();
+        // The first region of all has no name there.
+        let place = (region != "us-east-1").then_some(place);
+        let call = self.client.create_bucket().bucket(&self.name).set_create_bucket_configuration(place);
+        call.send().await.map_err(|error| from_sdk(&doing, &error))?;
+        let blocks = PublicAccessBlockConfiguration::builder()
+            .block_public_acls(true)
+            .ignore_public_acls(true)
+            .block_public_policy(true)
+            .restrict_public_buckets(true)
+            .build();
+        let call = self.client.put_public_access_block().bucket(&self.name);
+        let call = call.public_access_block_configuration(blocks).send();
+        call.await.map_err(|error| failed(from_sdk("block public access", &error)))?;
+        let versions = VersioningConfiguration::builder().status(BucketVersioningStatus::Enabled).build();
+        let call = self.client.put_bucket_versioning().bucket(&self.name).versioning_configuration(versions);
+        call.send().await.map_err(|error| failed(from_sdk("keep versions", &error)))?;
+        let incomplete =
+            |error: BuildError| AwsError::new(AwsErrorKind::Failed, doing.as_str(), error.to_string());
+        let key = ServerSideEncryptionByDefault::builder()
+            .sse_algorithm(ServerSideEncryption::AwsKms)
+            .kms_master_key_id(&self.key)
+            .build()
+            .map_err(incomplete)?;
+        let rule = ServerSideEncryptionRule::builder().apply_server_side_encryption_by_default(key).build();
+        let rules = ServerSideEncryptionConfiguration::builder().rules(rule).build().map_err(incomplete)?;
+        let call = self.client.put_bucket_encryption().bucket(&self.name);
+        let call = call.server_side_encryption_configuration(rules).send();
+        call.await.map_err(|error| failed(from_sdk("encrypt by default", &error)))?;
+        Ok(())
+    }
+
     /// Asks for the bucket's settings. What we may not know is unknown.
     ///
     /// # Errors

@@ -94,7 +94,7 @@ impl Secrets {
                 named_key: variables.kms_master_id.clone(),
                 key: OnceCell::new(),
                 by: OnceCell::new(),
-                folder: config.platform.secrets.join(&named.name),
+                folder: named.secrets(config),
                 remote: if read_only { Err(ReadOnly) } else { local },
                 local,
                 turn: Mutex::default(),
