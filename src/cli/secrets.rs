@@ -185,7 +185,7 @@ impl Wanted<'_> {
     }
 
     /// Those that no key was named by.
-    fn absent<'k>(&self, keys: impl Iterator<Item = &'k str> + Clone) -> Vec<String> {
+    fn absent<'k>(&self, keys: &(impl Iterator<Item = &'k str> + Clone)) -> Vec<String> {
         let absent = self.paths.iter().filter(|path| !keys.clone().any(|key| names(path, key)));
         absent.map(|path| shown(path)).collect()
     }
@@ -200,7 +200,7 @@ async fn look(secrets: &Secrets, paths: &[String], depth: Depth) -> Result<Secre
     let wanted = wanted(paths)?;
     let mut listing = secrets.look(depth).await?;
     listing.rows.retain(|row| wanted.has(&row.key));
-    let absent = wanted.absent(listing.rows.iter().map(|row| row.key.as_str()));
+    let absent = wanted.absent(&listing.rows.iter().map(|row| row.key.as_str()));
     missing(&absent)?;
     Ok(listing)
 }
@@ -232,7 +232,7 @@ async fn remove(
 fn told(moved: &Moved, wanted: &Wanted<'_>, output: Output) -> Result<(), Failure> {
     print::moved(moved, output)?;
     let keys = moved.outcomes.iter().map(|(key, _)| key.as_str());
-    let absent = wanted.absent(keys.chain(moved.skipped.iter().map(|(key, _)| key.as_str())));
+    let absent = wanted.absent(&keys.chain(moved.skipped.iter().map(|(key, _)| key.as_str())));
     let mut code = 0;
     for (_, outcome) in &moved.outcomes {
         if let Err(problem) = outcome {

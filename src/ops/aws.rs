@@ -30,8 +30,8 @@ pub struct Cloud {
 /// for it and call again with it), or they are another account's.
 pub async fn connect(config: &Config, named: &Named, code: Option<&Secret>) -> Result<Cloud, OpError> {
     let file = variables(config, named)?;
-    let settings = named.settings(config).map(|settings| settings.aws.clone()).unwrap_or_default();
-    let aws = Aws::connect(&request(named, &file, &settings), code).await?;
+    let settings = named.aws(config);
+    let aws = Aws::connect(&request(config, named, &file), code).await?;
     if let Some(account) = &file.variables.aws_account {
         let identity = aws.identity().await?;
         if identity.account != *account {
@@ -46,12 +46,13 @@ pub async fn connect(config: &Config, named: &Named, code: Option<&Secret>) -> R
 }
 
 /// How an environment's AWS is asked for.
-pub(super) fn request(named: &Named, file: &VariablesFile, settings: &AwsSettings) -> Request {
+fn request(config: &Config, named: &Named, file: &VariablesFile) -> Request {
+    let settings = named.aws(config);
     Request {
-        profile: settings.profile.clone().unwrap_or_else(|| named.profile(Some(file))),
-        credentials_file: settings.credentials_file.clone(),
+        profile: named.profile(config, Some(file)),
+        credentials_file: settings.credentials_file,
         region: file.variables.aws_region.clone(),
         default_region: DEFAULT_REGION.to_owned(),
-        endpoint: settings.endpoint.clone(),
+        endpoint: settings.endpoint,
     }
 }

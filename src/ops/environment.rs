@@ -7,7 +7,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::config::{
-    Config, Environment, Mistakes, Permit, ReadOnly, VariablesFile, load_variables, variables_files,
+    AwsSettings, Config, Environment, Mistakes, Permit, ReadOnly, VariablesFile, load_variables,
+    variables_files,
 };
 use crate::domain::environment::{self, PLAY, VariableError};
 
@@ -103,12 +104,19 @@ impl Named {
         config.environments.get(&self.name).or_else(|| config.environments.get(&self.configured))
     }
 
-    /// The profile of its credentials in the shared files: the one that its variables name, else its own name; `play` for any
-    /// playground.
+    /// How its AWS is reached, as the configuration says.
     #[must_use]
-    pub fn profile(&self, file: Option<&VariablesFile>) -> String {
+    pub fn aws(&self, config: &Config) -> AwsSettings {
+        self.settings(config).map(|settings| settings.aws.clone()).unwrap_or_default()
+    }
+
+    /// The profile of its credentials in the shared files: the one that the configuration or its variables name, else its own name;
+    /// `play` for any playground.
+    #[must_use]
+    pub fn profile(&self, config: &Config, file: Option<&VariablesFile>) -> String {
         let usual = || if environment::is_play(&self.name) { PLAY } else { &self.name }.to_owned();
-        file.and_then(|file| file.variables.aws_profile.clone()).unwrap_or_else(usual)
+        let own = self.aws(config).profile;
+        own.or_else(|| file.and_then(|file| file.variables.aws_profile.clone())).unwrap_or_else(usual)
     }
 
     /// The folder of its secrets' local copy.

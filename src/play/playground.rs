@@ -221,7 +221,8 @@ async fn start_cluster(
     let api_shutdown = CancellationToken::new();
     let api = start_api(&folder, &addresses, api_listener, &api_shutdown)?;
     let settings = settings(&folder)?;
-    cloud::fill(&addresses.cloud, &settings.permit().map_err(ServeError::from)?).await?;
+    let permit = settings.permit().map_err(ServeError::from)?;
+    Box::pin(cloud::fill(&addresses.cloud, &permit)).await?;
     let shutdown = CancellationToken::new();
     let tasks = TaskTracker::new();
     let playground = Playground { ready, folder, shutdown, api_shutdown, tasks, api, ara, moto, rabbitmq };

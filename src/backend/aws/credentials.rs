@@ -109,7 +109,7 @@ fn nothing(request: &Request, profiles: &Profiles) -> AwsError {
 fn provider_config(base: &SdkConfig) -> ProviderConfig {
     let mut config = ProviderConfig::without_region().with_region(base.region().cloned());
     if let Some(http) = base.http_client() {
-        config = config.with_http_client(http.clone());
+        config = config.with_http_client(http);
     }
     config
 }

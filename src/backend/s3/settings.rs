@@ -68,7 +68,7 @@ impl Bucket {
         let call = self.client.get_public_access_block().bucket(&self.name).send();
         let answer = call.await.map_err(|error| from_sdk("read the public access block", &error));
         told(answer, "NoSuchPublicAccessBlockConfiguration", PublicAccess::Open, |answer| {
-            answer.public_access_block_configuration.map_or(PublicAccess::Open, of_blocks)
+            answer.public_access_block_configuration.as_ref().map_or(PublicAccess::Open, of_blocks)
         })
     }
 
@@ -126,7 +126,7 @@ fn told<A, T>(
     }
 }
 
-fn of_blocks(blocks: PublicAccessBlockConfiguration) -> PublicAccess {
+fn of_blocks(blocks: &PublicAccessBlockConfiguration) -> PublicAccess {
     let blocks = [
         blocks.block_public_acls,
         blocks.ignore_public_acls,

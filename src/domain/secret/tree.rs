@@ -426,7 +426,7 @@ mod tests {
                 let above = tree[..at].iter().rev().find(|other| other.depth < row.depth).unwrap();
                 prop_assert_eq!(above.depth + 1, row.depth);
                 prop_assert_eq!(parent(&row.id), Some(above.id.clone()));
-                prop_assert!(folder_of(&above.id).is_some_and(|path| row.id[2..].starts_with(path)));
+                prop_assert!(folder_of(&above.id).is_some_and(|path| row.id.get(2..).is_some_and(|id| id.starts_with(path))));
             }
         }
     }

@@ -26,8 +26,7 @@ pub async fn check(
     file: &VariablesFile,
     code: Option<&Secret>,
 ) -> Result<Vec<Finding>, OpError> {
-    let settings = named.settings(config).map(|settings| settings.aws.clone()).unwrap_or_default();
-    let aws = match Aws::connect(&request(named, file, &settings), code).await {
+    let aws = match Aws::connect(&request(config, named, file), code).await {
         Ok(aws) => aws,
         Err(error) if matches!(error.kind, AwsErrorKind::NeedsCode(_)) => return Err(error.into()),
         Err(error) => return Ok(vec![wrong("credentials", &error)]),
@@ -37,9 +36,9 @@ pub async fn check(
     let mut findings = vec![credentials(&aws).await, region];
     let known = who(&aws, file, &mut findings).await;
     if known {
-        let cloud = Cloud { aws, file: file.clone(), settings };
+        let cloud = Cloud { aws, file: file.clone(), settings: named.aws(config) };
         findings.push(kms(&cloud).await);
-        secrets_bucket(&cloud, &mut findings).await;
+        Box::pin(secrets_bucket(&cloud, &mut findings)).await;
         findings.push(terraform_bucket(&cloud).await);
     }
     Ok(findings)

@@ -70,12 +70,14 @@ pub enum ShellError {
 /// Says in a shell which environment it is of.
 const INSIDE: &str = "HOSTWRIGHT_SHELL";
 /// What the operator's start-up files may not change: the shell's files set these again after them.
-const HELD: [&str; 7] = [
+const HELD: [&str; 9] = [
     INSIDE,
     "HOSTWRIGHT_ENV",
     "HOSTWRIGHT_TFVARS",
     "KUBECONFIG",
+    "AWS_ENDPOINT_URL",
     "AWS_PROFILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
     "AWS_REGION",
     "AWS_DEFAULT_REGION",
 ];
@@ -100,7 +102,7 @@ pub fn prepare(
         Shell { argv: Vec::new(), set: BTreeMap::new(), unset: Vec::new(), warnings: Vec::new(), folder };
     shell.names(config, named);
     shell.cluster(config, named, outside.get("KUBECONFIG"))?;
-    shell.aws(named, file, &outside);
+    shell.aws(config, named, file, &outside);
     if let Some(file) = file {
         shell.terraform(file, &outside);
     }
@@ -166,11 +168,24 @@ impl Shell {
     }
 
     /// Keys in the operator's variables win; else the profile is that of the environment, never one that was set for another.
-    fn aws(&mut self, named: &Named, file: Option<&VariablesFile>, outside: &BTreeMap<String, OsString>) {
+    fn aws(
+        &mut self,
+        config: &Config,
+        named: &Named,
+        file: Option<&VariablesFile>,
+        outside: &BTreeMap<String, OsString>,
+    ) {
+        let settings = named.aws(config);
+        if let Some(endpoint) = settings.endpoint {
+            self.put("AWS_ENDPOINT_URL", endpoint);
+        }
+        if let Some(path) = settings.credentials_file {
+            self.put("AWS_SHARED_CREDENTIALS_FILE", path);
+        }
         if outside.get("AWS_ACCESS_KEY_ID").is_some_and(|key| !key.is_empty()) {
             self.unset.push("AWS_PROFILE".to_owned());
         } else {
-            self.put("AWS_PROFILE", named.profile(file));
+            self.put("AWS_PROFILE", named.profile(config, file));
         }
         self.unset.push("AWS_DEFAULT_PROFILE".to_owned());
         if let Some(region) = file.and_then(|file| file.variables.aws_region.as_ref()) {

@@ -37,7 +37,7 @@ pub enum Saved {
     /// Somebody changed the secret meanwhile.
     Apart {
         /// What both made of it, values hidden.
-        compared: Compared,
+        compared: Box<Compared>,
         /// The secret as it is now: to be gone on from.
         theirs: Editing,
     },
@@ -90,7 +90,7 @@ impl Secrets {
         let base = editing.etag.as_ref().map(|_| editing.text.as_slice());
         let now = theirs.etag.as_ref().map(|_| theirs.text.as_slice());
         let ways = three_way(base, Some(mine), now, Format::of(&editing.key), Values::Hidden);
-        Ok(Saved::Apart { compared: Compared::Three(ways), theirs })
+        Ok(Saved::Apart { compared: Box::new(Compared::Three(ways)), theirs })
     }
 
     /// Writes the new text into the folder, where the file was the same as the object.

@@ -80,7 +80,7 @@ impl Secrets {
         let survey = self.survey("", |_| true, folder, &index).await?;
         let (encryption, versions, settings, key) = match depth {
             Depth::Listing => (HashMap::new(), None, None, String::new()),
-            Depth::Details => self.details(&survey).await?,
+            Depth::Details => Box::pin(self.details(&survey)).await?,
         };
         let mut rows: Vec<SecretRow> = survey
             .entries
