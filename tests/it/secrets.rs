@@ -332,7 +332,7 @@ async fn a_fetch_that_is_killed_leaves_only_whole_files_and_the_next_one_ends_it
     let cloud = Cloud::new().await;
     let desk = Desk::new(&cloud);
     let text = |n: usize| format!("{n}\n").repeat(20_000);
-    let keys: Vec<String> = (0..120).map(|n| format!("compute/{:03}/file", n)).collect();
+    let keys: Vec<String> = (0..120).map(|n| format!("compute/{n:03}/file")).collect();
     for (n, key) in keys.iter().enumerate() {
         cloud.put(key, text(n)).await;
     }

@@ -1,7 +1,7 @@
 //! AWS: who we are there, in which region, and the key that the secrets are encrypted with.
 //!
 //! Credentials are looked for as the AWS command line does: the operator's variables, then a profile of the shared files, then what the
-//! machine itself has (web identity, container, instance). A role with MFA, which the SDK does not do, is done in [`session`].
+//! machine itself has (web identity, container, instance). A role with MFA, which the SDK does not do, is done here.
 
 mod clock;
 mod credentials;
@@ -22,6 +22,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::config::{Permit, Secret};
 use crate::domain::aws::{AwsError, AwsErrorKind};
+use crate::domain::text::chain;
 
 use error::{from_credentials, from_sdk};
 
@@ -92,7 +93,7 @@ impl Aws {
         let profiles = profile::Profiles::load(request.credentials_file.as_deref()).await?;
         let own = profiles.get(&request.profile);
         let (region, region_origin) = region(request, own);
-        let http = http_client();
+        let http = http_client()?;
         let mut loader = aws_config::defaults(BehaviorVersion::latest())
             .region(Region::new(region.clone()))
             .http_client(http)
@@ -194,15 +195,28 @@ impl Aws {
     }
 }
 
-/// HTTPS with the one TLS stack, through the proxy that the operator's variables name.
-fn http_client() -> SharedHttpClient {
-    aws_smithy_http_client::Builder::new().build_with_connector_fn(|settings, runtime| {
+/// HTTPS with the one TLS stack, through the proxy that the operator's variables name. `AWS_CA_BUNDLE` names more authorities to be
+/// trusted, as it does for the AWS command line.
+fn http_client() -> Result<SharedHttpClient, AwsError> {
+    let mut trusted = tls::TrustStore::default();
+    if let Some(path) = std::env::var_os("AWS_CA_BUNDLE").filter(|path| !path.is_empty()) {
+        let failed = |error: std::io::Error| {
+            let text = format!("{}: {error}", path.display());
+            AwsError::new(AwsErrorKind::Invalid, "read AWS_CA_BUNDLE", text)
+        };
+        trusted.add_pem_certificate(std::fs::read(&path).map_err(failed)?);
+    }
+    let context = tls::TlsContext::builder().with_trust_store(trusted).build();
+    let wrong = |error| AwsError::new(AwsErrorKind::Invalid, "prepare TLS", chain(&error));
+    let context = context.map_err(wrong)?;
+    Ok(aws_smithy_http_client::Builder::new().build_with_connector_fn(move |settings, runtime| {
         let mut builder = aws_smithy_http_client::Connector::builder()
             .proxy_config(aws_smithy_http_client::proxy::ProxyConfig::from_env());
         builder.set_connector_settings(settings.cloned());
         builder.set_sleep_impl(runtime.and_then(|components| components.sleep_impl()));
-        builder.tls_provider(tls::Provider::Rustls(tls::rustls_provider::CryptoMode::Ring)).build()
-    })
+        let provider = tls::Provider::Rustls(tls::rustls_provider::CryptoMode::Ring);
+        builder.tls_provider(provider).tls_context(context.clone()).build()
+    }))
 }
 
 /// The environment's own region, else the variables', else the profile's, else the default.
