@@ -1,7 +1,15 @@
 //! Secrets against the same with rclone, by turns on one AWS server: 3,000 small objects uploaded, fetched, and fetched again.
 //!
 //! `cargo bench --bench secrets` prints the figures; they are in `benches/README.md`. rclone is Debian's package.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+#![allow(
+    missing_docs,
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used
+)]
 
 use std::path::Path;
 use std::process::{Command, Stdio};
