@@ -124,7 +124,7 @@ async fn an_expired_token_of_a_plugin_is_got_anew_and_its_failure_is_told() {
         std::fs::write(folder.join("over"), "").unwrap();
         proxy.cut();
         pty.wait_for("your session is over, say login");
-        pty.wait_for("not authenticated").wait_for("web-1.example.org").wait_for("as of");
+        pty.wait_for("not authenticated to far").wait_for("web-1.example.org").wait_for("as of");
         pending(&ground, "web-2.example.org").await;
         credential(&folder, "two", expires, yaml);
         std::fs::remove_file(folder.join("over")).unwrap();
@@ -144,7 +144,7 @@ async fn a_kubeconfig_that_a_new_login_wrote_counts_without_a_restart() {
     gate.only("two");
     let far = Far::at(&gate.url());
     let mut pty = Pty::start(far.command(&[]), (160, 40));
-    pty.wait_for("log in to the cluster again");
+    pty.wait_for("not authenticated to far").wait_for("log in to the cluster again");
     let kubeconfig = far.path().join("kubeconfig");
     let text = std::fs::read_to_string(&kubeconfig).unwrap();
     std::fs::write(&kubeconfig, text.replace("{token: none}", "{token: two}")).unwrap();
@@ -176,7 +176,7 @@ async fn an_open_log_goes_on_after_its_line_and_its_token_broke() {
     for n in 7..=11 {
         log.write(n);
     }
-    pty.wait_for("not authenticated");
+    pty.wait_for("not authenticated to far");
     credential(&folder, "two", None, false);
     pty.wait_for("line 011.");
     for n in 12..=16 {

@@ -168,7 +168,7 @@ async fn credentials_that_expire_are_renewed_by_themselves() {
     gate.only("two");
     let mut pty = Pty::start(far.command(&[]), (120, 40));
     wait_words(&mut pty, "log in to the cluster again");
-    assert!(words(&pty).contains("not authenticated"), "{}", pty.screen());
+    assert!(words(&pty).contains("not authenticated to far"), "{}", pty.screen());
     std::fs::write(&token, "two").unwrap();
     pty.wait_for("web-1.example.org").wait_gone("log in");
     pty.keys("q");

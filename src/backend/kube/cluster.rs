@@ -7,7 +7,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent};
 
-use super::{Kube, KubeError, KubeErrorKind, limited};
+use super::{Kube, KubeError, KubeErrorKind};
 use crate::config::Permit;
 use crate::domain::rights::{Answer, Right};
 
@@ -70,7 +70,7 @@ impl Kube {
     /// When there is none, or the API server does not answer or refuses.
     pub async fn config_map(&self, namespace: &str, name: &str) -> Result<ConfigMapData, KubeError> {
         let doing = format!("read ConfigMap {namespace}/{name}");
-        let object = limited(doing, self.config_maps(namespace).get(name)).await?;
+        let object = self.limited(doing, self.config_maps(namespace).get(name)).await?;
         Ok(ConfigMapData { object })
     }
 
@@ -85,7 +85,7 @@ impl Kube {
         if data.object.metadata.resource_version.is_none() {
             return Err(KubeError::new(KubeErrorKind::Invalid, doing, "it has no resource version"));
         }
-        limited(doing, self.config_maps(namespace).replace(name, &PostParams::default(), &data.object))
+        self.limited(doing, self.config_maps(namespace).replace(name, &PostParams::default(), &data.object))
             .await?;
         Ok(())
     }
@@ -98,7 +98,7 @@ impl Kube {
         let name = data.object.metadata.name.as_deref().unwrap_or_default();
         let namespace = data.object.metadata.namespace.as_deref().unwrap_or_default();
         let doing = format!("create ConfigMap {namespace}/{name}");
-        limited(doing, self.config_maps(namespace).create(&PostParams::default(), &data.object)).await?;
+        self.limited(doing, self.config_maps(namespace).create(&PostParams::default(), &data.object)).await?;
         Ok(())
     }
 
@@ -108,9 +108,9 @@ impl Kube {
     /// When the API server does not answer, or is older than 1.28 and cannot say.
     pub async fn whoami(&self) -> Result<String, KubeError> {
         let api: ::kube::Api<SelfSubjectReview> = ::kube::Api::all(self.client());
-        let review =
-            limited("ask who we are", api.create(&PostParams::default(), &SelfSubjectReview::default()))
-                .await?;
+        let review = self
+            .limited("ask who we are", api.create(&PostParams::default(), &SelfSubjectReview::default()))
+            .await?;
         let user = review.status.and_then(|s| s.user_info).and_then(|u| u.username);
         Ok(user.unwrap_or_else(|| "unknown".to_owned()))
     }
@@ -136,7 +136,7 @@ impl Kube {
         let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
         let api: ::kube::Api<SelfSubjectAccessReview> = ::kube::Api::all(self.client());
         let doing = format!("ask whether we may {right}");
-        let status = limited(doing.as_str(), api.create(&PostParams::default(), &review)).await?.status;
+        let status = self.limited(doing.as_str(), api.create(&PostParams::default(), &review)).await?.status;
         let silent = || KubeError::new(KubeErrorKind::Failed, doing.as_str(), "the answer does not say");
         let status = status.ok_or_else(silent)?;
         if status.allowed {
@@ -154,7 +154,8 @@ impl Kube {
     pub async fn newest_warning(&self, run_uid: &str) -> Result<Option<String>, KubeError> {
         let api: ::kube::Api<CoreEvent> = ::kube::Api::namespaced(self.client(), &self.namespace);
         let fields = format!("involvedObject.uid={run_uid},type=Warning");
-        let list = limited("read the run's Events", api.list(&ListParams::default().fields(&fields))).await?;
+        let list =
+            self.limited("read the run's Events", api.list(&ListParams::default().fields(&fields))).await?;
         let at = |event: &CoreEvent| {
             let series = event.series.as_ref().and_then(|s| s.last_observed_time.as_ref()).map(|t| t.0);
             series

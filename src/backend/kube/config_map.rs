@@ -7,7 +7,7 @@ use ::kube::runtime::watcher::{self, watch_object};
 use futures_util::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::{ConfigMapData, Kube, KubeError, KubeErrorKind, limited};
+use super::{ConfigMapData, Kube, KubeError, KubeErrorKind};
 
 /// How often it is read where it may not be watched, and how often it is asked for what is forbidden.
 const DENIED_DELAY: Duration = Duration::from_secs(10);
@@ -26,6 +26,7 @@ pub enum ConfigMapEvent {
 type Objects = stream::BoxStream<'static, watcher::Result<Option<ConfigMap>>>;
 
 struct Watch {
+    kube: Kube,
     api: Api<ConfigMap>,
     name: String,
     objects: Objects,
@@ -42,7 +43,8 @@ impl Kube {
     ) -> impl Stream<Item = ConfigMapEvent> + Send + use<> {
         let api = self.config_maps(namespace);
         let objects = watch_object(api.clone(), name).boxed();
-        let watch = Watch { api, name: name.to_owned(), objects, delay: FIRST_DELAY, wait: None };
+        let (kube, name) = (self.clone(), name.to_owned());
+        let watch = Watch { kube, api, name, objects, delay: FIRST_DELAY, wait: None };
         stream::unfold(watch, |mut watch| async move {
             if let Some(wait) = watch.wait.take() {
                 tokio::time::sleep(wait).await;
@@ -63,7 +65,7 @@ impl Watch {
     /// What is told of a failure: what the ConfigMap says all the same, where it may be read and not be watched.
     async fn broke_off(&mut self, error: watcher::Error) -> ConfigMapEvent {
         let doing = format!("watch ConfigMap {}", self.name);
-        let error = KubeError::from_watch(&doing, error);
+        let error = KubeError::from_watch(&doing, &self.kube.who(), error);
         let denied = error.kind == KubeErrorKind::Forbidden;
         if denied {
             self.delay = self.delay.max(DENIED_DELAY);
@@ -79,7 +81,7 @@ impl Watch {
             return ConfigMapEvent::Failed(error, delay);
         }
         let doing = format!("read ConfigMap {}", self.name);
-        match limited(doing, self.api.get_opt(&self.name)).await {
+        match self.kube.limited(doing, self.api.get_opt(&self.name)).await {
             Ok(object) => ConfigMapEvent::Now(object.map(ConfigMapData::of).map(Box::new)),
             Err(error) => ConfigMapEvent::Failed(error, delay),
         }

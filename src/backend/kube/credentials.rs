@@ -3,10 +3,13 @@
 //! A plugin is never let at the terminal: it gets no input, and what it says on its standard error is kept for the error message.
 //! Otherwise it would write into the console, and read the keys that are meant for it.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::process::Output;
+use std::sync::Arc;
 
 use ::kube::client::AuthError;
-use ::kube::config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig};
+use ::kube::config::{ExecInteractiveMode, InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use ::kube::{Client, Config};
 
 use super::{CONNECT_LIMIT, KubeError, KubeErrorKind};
@@ -17,8 +20,44 @@ use crate::domain::text::plain;
 const LONGEST_SAYING: usize = 300;
 const DOING: &str = "read the kubeconfig";
 
-/// Where the API server is and how we show who we are. A plugin is not run yet.
-pub(super) async fn config(settings: &Kubernetes) -> Result<Config, KubeError> {
+/// Whose credentials we show, in words that an operator knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Who {
+    /// Those of this context of the kubeconfig; harmless text.
+    Context(Arc<str>),
+    /// The pod's own account.
+    Pod,
+}
+
+impl Who {
+    pub(super) fn of_context(name: &str) -> Self {
+        Self::Context(plain(name).into())
+    }
+
+    /// What to do when they are not taken.
+    pub(super) fn advice(&self) -> Cow<'static, str> {
+        match self {
+            // Of their own accord the tools would ask the current context's cluster, which may be another.
+            Self::Context(name) => Cow::Owned(format!(
+                "log in to the cluster again (kubectl --context {} get nodes tells whether it worked)",
+                shell_words::quote(name)
+            )),
+            Self::Pod => Cow::Borrowed("is the pod's service account still there, and its token mounted?"),
+        }
+    }
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Context(name) => f.write_str(name),
+            Self::Pod => f.write_str("the cluster with the pod's own account"),
+        }
+    }
+}
+
+/// Where the API server is, how we show who we are, and as whom. A plugin is not run yet.
+pub(super) async fn config(settings: &Kubernetes) -> Result<(Config, Who), KubeError> {
     let invalid = |text: String| KubeError::new(KubeErrorKind::Invalid, DOING, text);
     let read = match (&settings.kubeconfig, &settings.context) {
         (Some(path), _) => {
@@ -27,12 +66,11 @@ pub(super) async fn config(settings: &Kubernetes) -> Result<Config, KubeError> {
         (None, Some(_)) => Some(Kubeconfig::read().map_err(|e| invalid(e.to_string()))?),
         (None, None) => None,
     };
-    let mut config = match read {
+    let (mut config, who) = match read {
         Some(text) => {
-            let options = KubeConfigOptions { context: settings.context.clone(), ..Default::default() };
-            Config::from_custom_kubeconfig(text, &options).await.map_err(|e| invalid(e.to_string()))?
+            of_context(text, settings.context.as_deref()).await.map_err(|e| invalid(e.to_string()))?
         }
-        None => Config::infer().await.map_err(|e| invalid(e.to_string()))?,
+        None => inferred().await.map_err(|e| invalid(e.to_string()))?,
     };
     if let Some(exec) = &mut config.auth_info.exec {
         exec.interactive_mode = Some(ExecInteractiveMode::Never);
@@ -41,19 +79,36 @@ pub(super) async fn config(settings: &Kubernetes) -> Result<Config, KubeError> {
     if crate::domain::is_here(config.cluster_url.host().unwrap_or_default()) {
         config.proxy_url = None;
     }
-    Ok(config)
+    Ok((config, who))
+}
+
+/// This context of a kubeconfig, or its current one.
+async fn of_context(text: Kubeconfig, context: Option<&str>) -> Result<(Config, Who), KubeconfigError> {
+    let who = Who::of_context(context.or(text.current_context.as_deref()).unwrap_or_default());
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..Default::default() };
+    Ok((Config::from_custom_kubeconfig(text, &options).await?, who))
+}
+
+/// The kubeconfig where tools look for it, else the pod's own account.
+async fn inferred() -> Result<(Config, Who), InferConfigError> {
+    if let Ok(text) = Kubeconfig::read()
+        && let Ok(found) = of_context(text, None).await
+    {
+        return Ok(found);
+    }
+    Ok((Config::infer().await?, Who::Pod))
 }
 
 /// Makes the client. The plugin runs, which may take its time, on a thread of its own.
-pub(super) async fn client(config: Config) -> Result<Client, KubeError> {
+pub(super) async fn client(config: Config, who: &Who) -> Result<Client, KubeError> {
     let doing = "get credentials";
     match tokio::task::spawn_blocking(move || Client::try_from(config)).await {
-        Ok(made) => made.map_err(|error| KubeError::from_kube(doing, error)),
+        Ok(made) => made.map_err(|error| KubeError::from_kube(doing, who, error)),
         Err(error) => Err(KubeError::new(KubeErrorKind::Failed, doing, error.to_string())),
     }
 }
 
-/// What is to be told of credentials that could not be got, if that is what went wrong somewhere in this error. The library's own
+/// Why credentials could not be got, if that is what went wrong somewhere in this error. The library's own
 /// words hold the plugin's command line, environment and output, in which there may be secrets.
 pub(super) fn told(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     let mut cause = Some(error);
@@ -70,15 +125,14 @@ pub(super) fn told(error: &(dyn std::error::Error + 'static)) -> Option<String> 
 }
 
 fn of_auth(error: &AuthError) -> String {
-    let what = match error {
+    match error {
         AuthError::AuthExecRun { out, .. } => failed(out),
         AuthError::AuthExecStart(error) => format!("the credential plugin cannot be started: {error}"),
         AuthError::AuthExecParse(_) | AuthError::ExecPluginFailed => {
             "what the credential plugin printed is no credential".to_owned()
         }
         other => other.to_string(),
-    };
-    format!("not authenticated: {what}")
+    }
 }
 
 /// What a plugin that failed said last.
@@ -110,5 +164,24 @@ mod tests {
         assert!(text.contains("plugin says: your session is over"), "{text}");
         assert!(!text.contains("s3cret") && !text.contains('\x1b'), "{text}");
         assert_eq!(told(&std::io::Error::other("else")), None);
+    }
+
+    #[tokio::test]
+    async fn the_context_is_the_one_that_is_asked_for_or_the_current_one() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = "apiVersion: v1\nkind: Config\ncurrent-context: \"one\\e[2J\"\n\
+                    contexts: [{name: \"one\\e[2J\", context: {cluster: c, user: u}}, {name: two, context: {cluster: c, user: u}}]\n\
+                    clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: [{name: u, user: {token: t}}]\n";
+        std::fs::write(file.path(), text).unwrap();
+        let who = async |context: Option<&str>| {
+            let kubeconfig = Some(file.path().to_owned());
+            let context = context.map(str::to_owned);
+            let settings = Kubernetes { kubeconfig, context, namespace: None };
+            config(&settings).await.map(|(_, who)| who.to_string())
+        };
+        assert_eq!(who(Some("two")).await.unwrap(), "two");
+        assert_eq!(who(None).await.unwrap(), plain("one\x1b[2J"), "harmless on a terminal");
+        assert!(!plain("one\x1b[2J").contains('\x1b'));
+        assert_eq!(who(Some("three")).await.unwrap_err().kind, KubeErrorKind::Invalid);
     }
 }

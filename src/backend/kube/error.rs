@@ -1,5 +1,10 @@
 //! What can go wrong between us and the API server, in words.
 
+use std::borrow::Cow;
+
+use ::kube::core::Status;
+
+use super::credentials::Who;
 use crate::domain::{Problem, ProblemKind, RecordError};
 
 /// A failed call.
@@ -10,6 +15,8 @@ pub struct KubeError {
     pub kind: KubeErrorKind,
     doing: String,
     text: String,
+    /// Whose credentials were not taken.
+    who: Option<Who>,
 }
 
 /// What kind of failure.
@@ -40,18 +47,30 @@ pub enum KubeErrorKind {
 impl KubeError {
     /// A failure: kind, what was being done ("approve web-1"), and what happened.
     pub(super) fn new(kind: KubeErrorKind, doing: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { kind, doing: doing.into(), text: text.into() }
+        Self { kind, doing: doing.into(), text: text.into(), who: None }
     }
 
-    pub(super) fn from_kube(doing: impl Into<String>, error: ::kube::Error) -> Self {
+    /// The API server takes these credentials for nobody's, or they could not be got.
+    fn not_authenticated(doing: impl Into<String>, who: &Who, what: &str) -> Self {
+        let text = format!("not authenticated to {who}: {what}");
+        Self { who: Some(who.clone()), ..Self::new(KubeErrorKind::NotAuthenticated, doing, text) }
+    }
+
+    /// What the API server answered.
+    fn of_status(doing: impl Into<String>, who: &Who, status: &Status) -> Self {
+        match kind_of(status.code, &status.reason) {
+            KubeErrorKind::NotAuthenticated => Self::not_authenticated(doing, who, refusal(&status.message)),
+            kind => Self::new(kind, doing, status_text(&status.message, &status.reason)),
+        }
+    }
+
+    pub(super) fn from_kube(doing: impl Into<String>, who: &Who, error: ::kube::Error) -> Self {
         use ::kube::Error as E;
-        if let Some(text) = super::credentials::told(&error) {
-            return Self::new(KubeErrorKind::NotAuthenticated, doing, text);
+        if let Some(what) = super::credentials::told(&error) {
+            return Self::not_authenticated(doing, who, &what);
         }
         let (kind, text) = match error {
-            E::Api(status) => {
-                (kind_of(status.code, &status.reason), status_text(&status.message, &status.reason))
-            }
+            E::Api(status) => return Self::of_status(doing, who, &status),
             E::HyperError(error) => (KubeErrorKind::Unreachable, innermost(&error)),
             E::Service(error) => (KubeErrorKind::Unreachable, innermost(error.as_ref())),
             E::ReadEvents(error) => (KubeErrorKind::Unreachable, innermost(&error)),
@@ -60,15 +79,13 @@ impl KubeError {
         Self::new(kind, doing, text)
     }
 
-    pub(super) fn from_watch(doing: &str, error: ::kube::runtime::watcher::Error) -> Self {
+    pub(super) fn from_watch(doing: &str, who: &Who, error: ::kube::runtime::watcher::Error) -> Self {
         use ::kube::runtime::watcher::Error as E;
         match error {
-            E::InitialListFailed(e) | E::WatchStartFailed(e) | E::WatchFailed(e) => Self::from_kube(doing, e),
-            E::WatchError(status) => Self::new(
-                kind_of(status.code, &status.reason),
-                doing,
-                status_text(&status.message, &status.reason),
-            ),
+            E::InitialListFailed(e) | E::WatchStartFailed(e) | E::WatchFailed(e) => {
+                Self::from_kube(doing, who, e)
+            }
+            E::WatchError(status) => Self::of_status(doing, who, &status),
             E::NoResourceVersion => {
                 Self::new(KubeErrorKind::Failed, doing, "the answer has no resource version")
             }
@@ -84,15 +101,14 @@ impl KubeError {
 
     /// What an operator can do about it; empty when there is nothing to say.
     #[must_use]
-    pub fn advice(&self) -> &'static str {
-        match self.kind {
-            KubeErrorKind::NotAuthenticated => {
-                "log in to the cluster again (kubectl get nodes tells whether it worked)"
-            }
-            KubeErrorKind::Forbidden => "ask for that permission",
-            KubeErrorKind::Unreachable => "is the API server up, and reachable from here?",
+    pub fn advice(&self) -> Cow<'static, str> {
+        let advice = match (self.kind, &self.who) {
+            (KubeErrorKind::NotAuthenticated, Some(who)) => return who.advice(),
+            (KubeErrorKind::Forbidden, _) => "ask for that permission",
+            (KubeErrorKind::Unreachable, _) => "is the API server up, and reachable from here?",
             _ => "",
-        }
+        };
+        Cow::Borrowed(advice)
     }
 
     /// As the console and the commands show it.
@@ -132,11 +148,16 @@ fn kind_of(code: u16, reason: &str) -> KubeErrorKind {
     }
 }
 
-fn status_text(message: &str, reason: &str) -> String {
-    // All that a real API server says of credentials that are missing, expired or wrong.
-    if message == "Unauthorized" {
-        return "not authenticated: the API server does not take these credentials".to_owned();
+/// Why credentials were not taken.
+fn refusal(message: &str) -> &str {
+    match message {
+        // All that a real API server says of credentials that are missing, expired or wrong.
+        "" | "Unauthorized" => "the API server does not take these credentials",
+        other => other,
     }
+}
+
+fn status_text(message: &str, reason: &str) -> String {
     if message.is_empty() { reason.to_owned() } else { message.to_owned() }
 }
 
@@ -147,4 +168,54 @@ fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
         cause = next;
     }
     cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use ::kube::runtime::watcher;
+
+    use super::*;
+
+    fn status(code: u16, message: &str) -> Box<Status> {
+        Box::new(Status::failure(message, "Unauthorized").with_code(code))
+    }
+
+    #[test]
+    fn who_is_not_authenticated_where_and_what_to_do_are_told() {
+        let who = Who::of_context("arn:aws:eks:cluster/staging one");
+        let text = "cannot watch runs: not authenticated to arn:aws:eks:cluster/staging one: \
+                    the API server does not take these credentials";
+        let of_call = ::kube::Error::Api(status(401, "Unauthorized"));
+        let of_watch = watcher::Error::WatchError(status(401, "Unauthorized"));
+        let of_start = watcher::Error::WatchStartFailed(::kube::Error::Api(status(401, "")));
+        for error in [
+            KubeError::from_kube("watch runs", &who, of_call),
+            KubeError::from_watch("watch runs", &who, of_watch),
+            KubeError::from_watch("watch runs", &who, of_start),
+        ] {
+            assert_eq!(error.kind, KubeErrorKind::NotAuthenticated);
+            assert_eq!(error.to_string(), text);
+            assert!(error.advice().contains("kubectl --context 'arn:aws:eks:cluster/staging one' get nodes"));
+        }
+        let error =
+            KubeError::from_kube("list runs", &Who::Pod, ::kube::Error::Api(status(401, "it is over")));
+        assert!(
+            error.to_string().ends_with("to the cluster with the pod's own account: it is over"),
+            "{error}"
+        );
+        assert!(error.advice().contains("service account") && !error.advice().contains("log in"));
+        let error = KubeError::from_kube("list runs", &who, ::kube::Error::Api(status(403, "no")));
+        assert_eq!(
+            (error.to_string().as_str(), &*error.advice()),
+            ("cannot list runs: no", "ask for that permission")
+        );
+    }
+
+    #[test]
+    fn a_plugin_that_failed_is_told_with_the_context() {
+        let error = ::kube::Error::Auth(::kube::client::AuthError::ExecPluginFailed);
+        let error = KubeError::from_kube("get credentials", &Who::of_context("staging"), error);
+        let text = "cannot get credentials: not authenticated to staging: what the credential plugin printed is no credential";
+        assert_eq!(error.to_string(), text);
+    }
 }

@@ -13,7 +13,7 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::watch::{Events, batch};
-use super::{Kube, KubeError, KubeErrorKind, limited};
+use super::{Kube, KubeError, KubeErrorKind};
 use crate::config::Permit;
 use crate::domain::activity::{Activity, Deed, Ending, subject};
 use crate::domain::{Run, approvals, record};
@@ -166,7 +166,8 @@ impl Kube {
             type_: Some("Normal".to_owned()),
             ..Event::default()
         };
-        limited("write an Event", self.events(&namespace).create(&PostParams::default(), &event)).await?;
+        self.limited("write an Event", self.events(&namespace).create(&PostParams::default(), &event))
+            .await?;
         Ok(())
     }
 
@@ -179,7 +180,7 @@ impl Kube {
         let mut page = ListParams::default().labels(&selector()).limit(PAGE);
         let mut activity = Vec::new();
         loop {
-            let list = limited(doing.clone(), self.events(namespace).list(&page)).await?;
+            let list = self.limited(doing.clone(), self.events(namespace).list(&page)).await?;
             activity.extend(list.items.iter().filter_map(read));
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),
@@ -190,11 +191,11 @@ impl Kube {
 
     /// Follows our deeds in a namespace. The stream never ends: what fails is told and tried again with a growing delay.
     pub fn watch_activity(&self, namespace: &str) -> impl Stream<Item = ActivityEvent> + Send + use<> {
-        let api = self.events(namespace);
+        let (kube, api) = (self.clone(), self.events(namespace));
         let doing = format!("watch the Events of namespace {namespace}");
         let state = (begin(&api), FIRST_DELAY, None);
         stream::unfold(state, move |(mut events, mut delay, wait)| {
-            let (api, doing) = (api.clone(), doing.clone());
+            let (kube, api, doing) = (kube.clone(), api.clone(), doing.clone());
             async move {
                 if let Some(wait) = wait {
                     tokio::time::sleep(wait).await;
@@ -208,7 +209,7 @@ impl Kube {
                             tell(&mut told, event);
                         }
                         Err(error) => {
-                            let error = KubeError::from_watch(&doing, error);
+                            let error = KubeError::from_watch(&doing, &kube.who(), error);
                             if error.kind == KubeErrorKind::Expired {
                                 events = begin(&api);
                             }

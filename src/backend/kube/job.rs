@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Map, Value, json};
 
-use super::{Kube, KubeError, KubeErrorKind, limited};
+use super::{Kube, KubeError, KubeErrorKind};
 use crate::config::{JobSettings, Permit};
 use crate::domain::record::{self, JobRecord};
 use crate::domain::{
@@ -198,7 +198,7 @@ impl Kube {
             let ids = playbooks.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
             merge(&mut patch, json!({"metadata": {"annotations": {record::PLAYBOOKS: ids}}}));
         }
-        limited(doing, self.jobs().patch(name, &PatchParams::default(), &Patch::Merge(&patch))).await?;
+        self.limited(doing, self.jobs().patch(name, &PatchParams::default(), &Patch::Merge(&patch))).await?;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use super::{Kube, KubeError, KubeErrorKind, limited};
+use super::{Kube, KubeError, KubeErrorKind};
 use crate::config::Permit;
 
 /// Who holds the Lease after a try to take or keep it.
@@ -35,12 +35,12 @@ impl Kube {
     ) -> Result<Holder, KubeError> {
         let api: Api<Lease> = Api::namespaced(self.client(), &self.namespace);
         let doing = format!("hold Lease {name}");
-        let Some(mut lease) = limited(doing.clone(), api.get_opt(name)).await? else {
+        let Some(mut lease) = self.limited(doing.clone(), api.get_opt(name)).await? else {
             let lease = Lease {
                 metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
                 spec: Some(held(None, us, lifetime, now)),
             };
-            return match limited(doing, api.create(&PostParams::default(), &lease)).await {
+            return match self.limited(doing, api.create(&PostParams::default(), &lease)).await {
                 Ok(_) => Ok(Holder::Us),
                 Err(error) if error.kind == KubeErrorKind::AlreadyExists => {
                     Ok(Holder::Other("another server".to_owned()))
@@ -56,7 +56,7 @@ impl Kube {
             return Ok(Holder::Other(holder));
         }
         lease.spec = Some(held(Some(spec), us, lifetime, now));
-        match limited(doing, api.replace(name, &PostParams::default(), &lease)).await {
+        match self.limited(doing, api.replace(name, &PostParams::default(), &lease)).await {
             Ok(_) => Ok(Holder::Us),
             Err(error) if error.kind == KubeErrorKind::Conflict => {
                 Ok(Holder::Other("another server".to_owned()))
@@ -72,13 +72,13 @@ impl Kube {
     pub async fn release_lease(&self, _: &Permit, name: &str, us: &str) -> Result<(), KubeError> {
         let api: Api<Lease> = Api::namespaced(self.client(), &self.namespace);
         let doing = format!("release Lease {name}");
-        let Some(mut lease) = limited(doing.clone(), api.get_opt(name)).await? else { return Ok(()) };
+        let Some(mut lease) = self.limited(doing.clone(), api.get_opt(name)).await? else { return Ok(()) };
         let Some(spec) = lease.spec.as_mut().filter(|s| s.holder_identity.as_deref() == Some(us)) else {
             return Ok(());
         };
         spec.holder_identity = None;
         spec.renew_time = None;
-        limited(doing, api.replace(name, &PostParams::default(), &lease)).await?;
+        self.limited(doing, api.replace(name, &PostParams::default(), &lease)).await?;
         Ok(())
     }
 }

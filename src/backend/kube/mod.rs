@@ -23,6 +23,7 @@ use std::time::Duration;
 use ::kube::Client;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
+use self::credentials::Who;
 use crate::config::Kubernetes;
 
 pub use cluster::ConfigMapData;
@@ -42,12 +43,18 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct Kube {
     /// Shared by all clones, so that [`Kube::renew`] renews it for all.
-    client: Arc<RwLock<Client>>,
+    link: Arc<RwLock<Link>>,
     settings: Kubernetes,
     namespace: String,
     server: String,
     /// For the activity file.
     environment: Arc<str>,
+}
+
+/// What a renewal replaces.
+struct Link {
+    client: Client,
+    who: Who,
 }
 
 impl Kube {
@@ -56,11 +63,12 @@ impl Kube {
     /// # Errors
     /// When the kubeconfig cannot be read or lacks the context, or its credential plugin fails.
     pub async fn connect(settings: &Kubernetes) -> Result<Self, KubeError> {
-        let config = credentials::config(settings).await?;
+        let (config, who) = credentials::config(settings).await?;
         let namespace = settings.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let server = config.cluster_url.to_string();
-        let client = Arc::new(RwLock::new(credentials::client(config).await?));
-        Ok(Self { client, settings: settings.clone(), namespace, server, environment: Arc::from("") })
+        let client = credentials::client(config, &who).await?;
+        let link = Arc::new(RwLock::new(Link { client, who }));
+        Ok(Self { link, settings: settings.clone(), namespace, server, environment: Arc::from("") })
     }
 
     /// Takes the credentials anew: from the kubeconfig as it is now, and from its plugin. For those that the API server does not
@@ -69,13 +77,13 @@ impl Kube {
     /// # Errors
     /// As [`Kube::connect`], or when the kubeconfig names another API server now; the old ones stay then.
     pub async fn renew(&self) -> Result<(), KubeError> {
-        let config = credentials::config(&self.settings).await?;
+        let (config, who) = credentials::config(&self.settings).await?;
         if config.cluster_url.to_string() != self.server {
             let text = "the kubeconfig names another API server now: start anew to go there";
             return Err(KubeError::new(KubeErrorKind::Invalid, "renew the credentials", text));
         }
-        let client = credentials::client(config).await?;
-        *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
+        let client = credentials::client(config, &who).await?;
+        *self.link.write().unwrap_or_else(PoisonError::into_inner) = Link { client, who };
         Ok(())
     }
 
@@ -94,7 +102,12 @@ impl Kube {
     /// The bare client, for the playground's Job runner, which does what no other part of this program may.
     #[must_use]
     pub fn client(&self) -> Client {
-        self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.link.read().unwrap_or_else(PoisonError::into_inner).client.clone()
+    }
+
+    /// Whose credentials we show.
+    fn who(&self) -> Who {
+        self.link.read().unwrap_or_else(PoisonError::into_inner).who.clone()
     }
 
     /// The API server's address.
@@ -108,8 +121,25 @@ impl Kube {
     /// # Errors
     /// When it does not.
     pub async fn ping(&self) -> Result<String, KubeError> {
-        let version = limited("ask for the API server's version", self.client().apiserver_version()).await?;
+        let version =
+            self.limited("ask for the API server's version", self.client().apiserver_version()).await?;
         Ok(version.git_version)
+    }
+
+    /// Runs one call with the time limit, and says what was being done when it fails.
+    async fn limited<T>(
+        &self,
+        doing: impl Into<String>,
+        call: impl Future<Output = Result<T, ::kube::Error>>,
+    ) -> Result<T, KubeError> {
+        match tokio::time::timeout(CALL_LIMIT, call).await {
+            Ok(result) => result.map_err(|e| KubeError::from_kube(doing, &self.who(), e)),
+            Err(_) => Err(KubeError::new(
+                KubeErrorKind::Unreachable,
+                doing,
+                format!("the API server did not answer within {} s", CALL_LIMIT.as_secs()),
+            )),
+        }
     }
 
     fn config_maps(&self, namespace: &str) -> ::kube::Api<ConfigMap> {
@@ -125,20 +155,5 @@ impl std::fmt::Debug for Kube {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The playground's URL holds its token.
         f.debug_struct("Kube").field("namespace", &self.namespace).finish_non_exhaustive()
-    }
-}
-
-/// Runs one call with the time limit, and says what was being done when it fails.
-async fn limited<T>(
-    doing: impl Into<String>,
-    call: impl Future<Output = Result<T, ::kube::Error>>,
-) -> Result<T, KubeError> {
-    match tokio::time::timeout(CALL_LIMIT, call).await {
-        Ok(result) => result.map_err(|e| KubeError::from_kube(doing, e)),
-        Err(_) => Err(KubeError::new(
-            KubeErrorKind::Unreachable,
-            doing,
-            format!("the API server did not answer within {} s", CALL_LIMIT.as_secs()),
-        )),
     }
 }

@@ -6,7 +6,7 @@ use futures_util::{AsyncBufRead, AsyncBufReadExt, Stream, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod as KubePod;
 
-use super::{Kube, KubeError, KubeErrorKind, limited};
+use super::{Kube, KubeError, KubeErrorKind};
 use crate::domain::{LogLine, Pod};
 
 /// A line that is longer is cut: a log is read by people.
@@ -23,7 +23,7 @@ impl Kube {
     /// When the API server does not answer or refuses.
     pub async fn pods(&self, run_uid: &str) -> Result<Vec<Pod>, KubeError> {
         let params = ListParams::default().labels(&format!("batch.kubernetes.io/controller-uid={run_uid}"));
-        let list = limited("list the run's pods", self.pod_api().list(&params)).await?;
+        let list = self.limited("list the run's pods", self.pod_api().list(&params)).await?;
         let mut pods: Vec<Pod> = list.items.iter().map(read).collect();
         pods.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
         Ok(pods)
@@ -42,7 +42,7 @@ impl Kube {
     ) -> Result<impl Stream<Item = Result<LogLine, KubeError>> + Send + use<>, KubeError> {
         let params = LogParams { follow, since_time: since, timestamps: true, ..LogParams::default() };
         let doing = format!("read the log of pod {pod}");
-        let reader = limited(doing.clone(), self.pod_api().log_stream(pod, &params)).await?;
+        let reader = self.limited(doing.clone(), self.pod_api().log_stream(pod, &params)).await?;
         let reader = Box::pin(reader);
         Ok(stream::unfold(Some((reader, doing)), |state| async move {
             let (mut reader, doing) = state?;
@@ -62,7 +62,7 @@ impl Kube {
     /// When there is no such pod, or its container has not started (`Invalid`), or the API server refuses.
     pub async fn log_bytes(&self, pod: &str) -> Result<impl AsyncBufRead + Send + Unpin + use<>, KubeError> {
         let doing = format!("read the log of pod {pod}");
-        Ok(Box::pin(limited(doing, self.pod_api().log_stream(pod, &LogParams::default())).await?))
+        Ok(Box::pin(self.limited(doing, self.pod_api().log_stream(pod, &LogParams::default())).await?))
     }
 }
 

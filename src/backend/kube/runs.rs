@@ -7,7 +7,7 @@ use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Value, json};
 
 use super::job::{self, JobTemplate, NewRun};
-use super::{Kube, KubeError, KubeErrorKind, limited};
+use super::{Kube, KubeError, KubeErrorKind};
 use crate::config::Permit;
 use crate::domain::record;
 use crate::domain::{
@@ -28,7 +28,7 @@ impl Kube {
     /// # Errors
     /// When there is none, it cannot be read, or the API server does not answer.
     pub async fn run(&self, name: &str) -> Result<RunDetails, KubeError> {
-        let job = limited(format!("read run {name}"), self.jobs().get(name)).await?;
+        let job = self.limited(format!("read run {name}"), self.jobs().get(name)).await?;
         Ok(job::read(&job)?)
     }
 
@@ -37,7 +37,7 @@ impl Kube {
     /// # Errors
     /// When there is none, it cannot be read, or the API server does not answer.
     pub async fn run_object(&self, name: &str) -> Result<serde_json::Value, KubeError> {
-        let job = limited(format!("read run {name}"), self.jobs().get(name)).await?;
+        let job = self.limited(format!("read run {name}"), self.jobs().get(name)).await?;
         serde_json::to_value(job).map_err(|error| {
             KubeError::new(KubeErrorKind::Failed, format!("read run {name}"), error.to_string())
         })
@@ -74,7 +74,7 @@ impl Kube {
         let mut runs = Vec::new();
         let mut restarts = 0;
         loop {
-            let list = match limited("list runs", self.jobs().list(&page)).await {
+            let list = match self.limited("list runs", self.jobs().list(&page)).await {
                 Err(error) if error.kind == KubeErrorKind::Expired && restarts < RESTARTS => {
                     restarts += 1;
                     runs.clear();
@@ -112,7 +112,7 @@ impl Kube {
         let job = template
             .build(new, &self.namespace)
             .map_err(|e| KubeError::new(KubeErrorKind::Invalid, doing.clone(), e.to_string()))?;
-        let job = limited(doing, self.jobs().create(&PostParams::default(), &job)).await?;
+        let job = self.limited(doing, self.jobs().create(&PostParams::default(), &job)).await?;
         Ok(job::read(&job)?)
     }
 
@@ -304,7 +304,7 @@ impl Kube {
             preconditions: Some(Preconditions { uid: Some(run.uid.clone()), resource_version: None }),
             ..DeleteParams::background()
         };
-        limited(format!("delete run {}", run.name), self.jobs().delete(&run.name, &params)).await?;
+        self.limited(format!("delete run {}", run.name), self.jobs().delete(&run.name, &params)).await?;
         Ok(())
     }
 
@@ -314,7 +314,7 @@ impl Kube {
     /// `Conflict` when somebody else changed the finalizers meanwhile.
     pub async fn release_run(&self, _: &Permit, name: &str, uid: &str) -> Result<(), KubeError> {
         let doing = format!("release run {name}");
-        let job = match limited(doing.clone(), self.jobs().get(name)).await {
+        let job = match self.limited(doing.clone(), self.jobs().get(name)).await {
             Err(error) if error.kind == KubeErrorKind::NotFound => return Ok(()),
             other => other?,
         };
@@ -327,7 +327,7 @@ impl Kube {
         let rest: Vec<_> = finalizers.into_iter().filter(|f| f != record::QUEUE_FINALIZER).collect();
         let patch =
             json!({"metadata": {"resourceVersion": job.metadata.resource_version, "finalizers": rest}});
-        limited(doing, self.jobs().patch(name, &PatchParams::default(), &Patch::Merge(&patch))).await?;
+        self.limited(doing, self.jobs().patch(name, &PatchParams::default(), &Patch::Merge(&patch))).await?;
         Ok(())
     }
 
@@ -341,8 +341,9 @@ impl Kube {
     }
 
     async fn patch_run(&self, name: &str, patch: &Value, doing: String) -> Result<RunDetails, KubeError> {
-        let job =
-            limited(doing, self.jobs().patch(name, &PatchParams::default(), &Patch::Merge(patch))).await?;
+        let job = self
+            .limited(doing, self.jobs().patch(name, &PatchParams::default(), &Patch::Merge(patch)))
+            .await?;
         Ok(job::read(&job)?)
     }
 }

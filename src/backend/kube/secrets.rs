@@ -7,7 +7,7 @@ use ::kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams, Precondition
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
 
-use super::{Kube, KubeError, KubeErrorKind, limited};
+use super::{Kube, KubeError, KubeErrorKind};
 use crate::config::Permit;
 use crate::domain::{BootstrapToken, TOKEN_PREFIX, TOKEN_TYPE, Token, record};
 
@@ -24,7 +24,7 @@ impl Kube {
         let mut tokens = Vec::new();
         let mut page = ListParams::default().fields(&format!("type={TOKEN_TYPE}")).limit(PAGE);
         loop {
-            let list = limited("list bootstrap tokens", api.list(&page)).await?;
+            let list = self.limited("list bootstrap tokens", api.list(&page)).await?;
             tokens.extend(list.items.iter().map(read));
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),
@@ -33,7 +33,7 @@ impl Kube {
         }
         let mut page = ListParams::default().fields(&format!("type!={TOKEN_TYPE}")).limit(PAGE);
         loop {
-            let list = limited("list bootstrap tokens", api.list_metadata(&page)).await?;
+            let list = self.limited("list bootstrap tokens", api.list_metadata(&page)).await?;
             for item in list.items {
                 let (name, uid) =
                     (item.metadata.name.unwrap_or_default(), item.metadata.uid.unwrap_or_default());
@@ -75,7 +75,7 @@ impl Kube {
 
     async fn token_secret(&self, id: &str) -> Result<Option<Secret>, KubeError> {
         let name = format!("{TOKEN_PREFIX}{id}");
-        limited(format!("read bootstrap token {id}"), self.secrets(NAMESPACE).get_opt(&name)).await
+        self.limited(format!("read bootstrap token {id}"), self.secrets(NAMESPACE).get_opt(&name)).await
     }
 
     /// Creates a bootstrap token's Secret, good for signing `cluster-info` and for authentication (Kubernetes, "Authenticating
@@ -107,7 +107,7 @@ impl Kube {
             ..Secret::default()
         };
         let doing = format!("create bootstrap token {}", token.id());
-        limited(doing, self.secrets(NAMESPACE).create(&PostParams::default(), &secret)).await?;
+        self.limited(doing, self.secrets(NAMESPACE).create(&PostParams::default(), &secret)).await?;
         Ok(())
     }
 
@@ -121,7 +121,7 @@ impl Kube {
             ..DeleteParams::default()
         };
         let doing = format!("delete bootstrap token {}", name.strip_prefix(TOKEN_PREFIX).unwrap_or(name));
-        limited(doing, self.secrets(NAMESPACE).delete(name, &params)).await?;
+        self.limited(doing, self.secrets(NAMESPACE).delete(name, &params)).await?;
         Ok(())
     }
 
@@ -132,7 +132,7 @@ impl Kube {
     pub async fn delete_token(&self, _: &Permit, id: &str) -> Result<(), KubeError> {
         let name = format!("{TOKEN_PREFIX}{id}");
         let doing = format!("delete bootstrap token {id}");
-        match limited(doing, self.secrets(NAMESPACE).delete(&name, &DeleteParams::default())).await {
+        match self.limited(doing, self.secrets(NAMESPACE).delete(&name, &DeleteParams::default())).await {
             Err(error) if error.kind != KubeErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
@@ -148,7 +148,7 @@ impl Kube {
         let request = http::Request::get("/version").body(::kube::client::Body::empty());
         let request = request.map_err(|e| refuse(e.to_string()))?;
         let before = Timestamp::now();
-        let answer = limited(doing, self.client().send(request)).await?;
+        let answer = self.limited(doing, self.client().send(request)).await?;
         let took = Timestamp::now().duration_since(before);
         let date = answer.headers().get(http::header::DATE).and_then(|date| date.to_str().ok());
         // RFC 9110 lets dates have one form only, that of e-mails.

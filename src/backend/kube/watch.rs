@@ -166,7 +166,7 @@ impl Watch {
     /// What is told of a failure; the watch goes on after the delay that it names.
     fn broke_off(&mut self, error: watcher::Error) -> RunsEvent {
         let listed = matches!(error, watcher::Error::WatchStartFailed(_));
-        let error = KubeError::from_watch("watch runs", error);
+        let error = KubeError::from_watch("watch runs", &self.kube.who(), error);
         let denied = error.kind == KubeErrorKind::Forbidden;
         if self.broke_at.replace(Instant::now()).is_some_and(|at| at.elapsed() > 2 * LONGEST_DELAY) {
             self.delay = FIRST_DELAY;
