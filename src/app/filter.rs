@@ -1,11 +1,11 @@
 //! Filters as operators type them: words that match fuzzily, `!word` for its opposite, `field:value` for the columns.
 
-use std::fmt;
+mod fuzzy;
 
 use jiff::Timestamp;
-use nucleo_matcher::pattern::{Atom, AtomKind, CaseMatching, Normalization};
-use nucleo_matcher::{Config, Matcher, Utf32Str};
 
+use self::fuzzy::Fuzzy;
+pub use self::fuzzy::Scratch;
 use super::time;
 use crate::domain::{Phase, Run};
 
@@ -92,30 +92,12 @@ struct Term {
 
 #[derive(Debug, Clone)]
 enum Test {
-    Fuzzy(Box<Atom>),
+    Fuzzy(Fuzzy),
     Word(String),
     Phase(Vec<Phase>),
     Field(Field, String),
     Younger(i64),
     Older(i64),
-}
-
-/// What fuzzy matching works in: made once, used for every row.
-pub struct Scratch {
-    matcher: Matcher,
-    characters: Vec<char>,
-}
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Self { matcher: Matcher::new(Config::DEFAULT), characters: Vec::new() }
-    }
-}
-
-impl fmt::Debug for Scratch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Scratch")
-    }
 }
 
 impl Filter {
@@ -169,7 +151,7 @@ impl Filter {
     /// Whether a plain text passes; fields do not count.
     pub fn matches_text(&self, text: &str, scratch: &mut Scratch) -> bool {
         self.terms.iter().all(|term| match &term.test {
-            Test::Fuzzy(atom) => scratch.score(atom, text).is_some() != term.inverted,
+            Test::Fuzzy(letters) => letters.are_in(text, scratch) != term.inverted,
             Test::Word(word) => contains(text, word) != term.inverted,
             _ => true,
         })
@@ -180,21 +162,13 @@ impl Filter {
     pub fn matched(&self, name: &str, scratch: &mut Scratch) -> Vec<u32> {
         let mut found = Vec::new();
         for term in self.terms.iter().filter(|t| !t.inverted) {
-            if let Test::Fuzzy(atom) = &term.test {
-                let text = Utf32Str::new(name, &mut scratch.characters);
-                atom.indices(text, &mut scratch.matcher, &mut found);
+            if let Test::Fuzzy(letters) = &term.test {
+                letters.places(name, scratch, &mut found);
             }
         }
         found.sort_unstable();
         found.dedup();
         found
-    }
-}
-
-impl Scratch {
-    fn score(&mut self, atom: &Atom, text: &str) -> Option<u16> {
-        let text = Utf32Str::new(text, &mut self.characters);
-        atom.score(text, &mut self.matcher)
     }
 }
 
@@ -204,8 +178,7 @@ fn test(word: &str, inverted: bool) -> Result<Option<Test>, String> {
             // The opposite of a fuzzy match would hide nearly everything; people mean the word.
             Test::Word(word.to_lowercase())
         } else {
-            let (case, normal) = (CaseMatching::Ignore, Normalization::Smart);
-            Test::Fuzzy(Box::new(Atom::new(word, case, normal, AtomKind::Fuzzy, false)))
+            Test::Fuzzy(Fuzzy::new(word))
         }));
     };
     let lower = value.to_lowercase();
@@ -257,14 +230,19 @@ fn unknown_field(field: &str) -> String {
 
 /// Whether a text has the word in any case; the word is lower-case.
 pub(crate) fn contains(text: &str, lower: &str) -> bool {
-    text.to_lowercase().contains(lower)
+    if !text.is_ascii() {
+        return text.to_lowercase().contains(lower);
+    }
+    // Thousands of rows a key: nothing is copied for them.
+    lower.is_empty()
+        || text.as_bytes().windows(lower.len()).any(|part| part.eq_ignore_ascii_case(lower.as_bytes()))
 }
 
 impl Test {
     fn holds(&self, row: &impl Record, now: Timestamp, scratch: &mut Scratch) -> bool {
         let age = || row.began().map(|at| time::seconds_between(at, now));
         match self {
-            Self::Fuzzy(atom) => scratch.score(atom, row.name()).is_some(),
+            Self::Fuzzy(letters) => letters.are_in(row.name(), scratch),
             Self::Word(word) => row.says(word),
             Self::Phase(phases) => row.phase().is_some_and(|phase| phases.contains(&phase)),
             Self::Field(field, value) => row.has(*field, value),

@@ -85,7 +85,7 @@ impl Item {
 
     /// What it is sorted by in this column.
     #[must_use]
-    pub fn sort_key(&self, column: &str) -> SortKey {
+    pub fn sort_key(&self, column: &str) -> SortKey<'_> {
         match (self, column) {
             (Self::Target(t), "host") => text(t.host.as_deref().unwrap_or("~")),
             (Self::Target(t), "run") => text(t.run.as_deref().unwrap_or("~")),
@@ -100,7 +100,7 @@ impl Item {
             (Self::Queue(q), "host") => text(q.host.as_str()),
             (Self::Queue(q), _) => text(&q.run),
             (Self::Letter(l), "host") => text(l.host.as_deref().unwrap_or("~")),
-            (Self::Letter(l), _) => SortKey::Text(l.id.clone()),
+            (Self::Letter(l), _) => SortKey::Text(l.id.as_str().into()),
             (Self::Activity(a), "who") => text(&a.who),
             (Self::Activity(a), "action") => text(&a.action),
             (Self::Activity(a), "on") => text(&a.on),
@@ -242,8 +242,8 @@ fn of_letter(doc: &mut Document, letter: &DeadLetter, environment: &EnvironmentI
     doc.field("size", format!("{} bytes", letter.size));
 }
 
-fn text(text: &str) -> SortKey {
-    SortKey::Text(text.to_lowercase())
+fn text(text: &str) -> SortKey<'_> {
+    SortKey::Text(text.to_lowercase().into())
 }
 
 impl Record for Item {

@@ -5,6 +5,7 @@
 
 mod arrange;
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -16,11 +17,13 @@ const SIDE_STEP: u16 = 16;
 
 /// What a row is sorted by.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SortKey {
+pub enum SortKey<'r> {
     /// A number, also a time.
     Number(i64),
-    /// A text.
-    Text(String),
+    /// A text: the row's own, where it has it.
+    Text(Cow<'r, str>),
+    /// A text, and a number for those that have the same.
+    Counted(&'r str, u64),
 }
 
 /// Where a table's rows come from.
@@ -34,7 +37,7 @@ pub trait Source {
     /// What one row shows.
     fn row(&self, key: &str) -> Option<&Self::Row>;
     /// What a row is sorted by in this column.
-    fn sort_key(&self, row: &Self::Row, column: usize) -> SortKey;
+    fn sort_key<'r>(&self, row: &'r Self::Row, column: usize) -> SortKey<'r>;
     /// The group that a row belongs to in this column; rows that are new join its end.
     fn group(&self, row: &Self::Row, column: usize) -> u8;
 }
@@ -52,7 +55,8 @@ pub struct Row {
 #[derive(Debug, Default)]
 pub struct Table {
     rows: Vec<Row>,
-    present: HashSet<Arc<str>>,
+    /// The keys of the rows, once somebody has asked.
+    present: Option<HashSet<Arc<str>>>,
     cursor: Option<Arc<str>>,
     /// Where the cursor's row is, or was when it went.
     at: usize,

@@ -42,11 +42,14 @@ impl Source for Hosts<'_> {
         self.0.head(key)
     }
 
-    fn sort_key(&self, run: &Run, column: usize) -> SortKey {
+    fn sort_key<'r>(&self, run: &'r Run, column: usize) -> SortKey<'r> {
         match COLUMNS.get(column) {
-            Some(&"host") => SortKey::Text(run.host.as_str().to_owned()),
-            Some(&"groups") => SortKey::Text(run.groups.join(" ")),
-            Some(&"address") => SortKey::Text(address_key(run)),
+            Some(&"host") => SortKey::Text(run.host.as_str().into()),
+            Some(&"groups") => SortKey::Text(match run.groups.as_slice() {
+                [group] => group.into(),
+                groups => groups.join(" ").into(),
+            }),
+            Some(&"address") => address_key(run),
             Some(&"seen") => SortKey::Number(-run.seen.as_second()),
             // The youngest first, within each phase too.
             _ => SortKey::Number(-run.created.as_second()),
@@ -58,11 +61,11 @@ impl Source for Hosts<'_> {
     }
 }
 
-/// Addresses sort by their numbers, not by their letters.
-fn address_key(run: &Run) -> String {
+/// Addresses sort by their numbers, not by their letters; those of IPv6, which have no room in a number, behind those of IPv4.
+fn address_key(run: &Run) -> SortKey<'static> {
     match run.address {
-        Some(std::net::IpAddr::V4(v4)) => format!("4{:08x}", v4.to_bits()),
-        Some(std::net::IpAddr::V6(v6)) => format!("6{:032x}", v6.to_bits()),
-        None => "9".to_owned(),
+        Some(std::net::IpAddr::V4(v4)) => SortKey::Number(v4.to_bits().into()),
+        Some(std::net::IpAddr::V6(v6)) => SortKey::Text(format!("{:032x}", v6.to_bits()).into()),
+        None => SortKey::Text("~".into()),
     }
 }

@@ -139,7 +139,7 @@ impl Source for Items<'_> {
         self.items.get(key)
     }
 
-    fn sort_key(&self, item: &Item, column: usize) -> SortKey {
+    fn sort_key<'r>(&self, item: &'r Item, column: usize) -> SortKey<'r> {
         item.sort_key(self.topic.columns().get(column).copied().unwrap_or_default())
     }
 

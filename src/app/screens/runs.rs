@@ -40,9 +40,9 @@ impl Source for Runs<'_> {
         self.0.run(key)
     }
 
-    fn sort_key(&self, run: &Run, column: usize) -> SortKey {
+    fn sort_key<'r>(&self, run: &'r Run, column: usize) -> SortKey<'r> {
         match COLUMNS.get(column) {
-            Some(&"host") => SortKey::Text(format!("{} {:05}", run.host, run.number)),
+            Some(&"host") => SortKey::Counted(run.host.as_str(), run.number.into()),
             Some(&"duration") => {
                 let span = run.started.zip(run.finished).map(|(from, to)| to.duration_since(from).as_secs());
                 SortKey::Number(-span.unwrap_or(-1))

@@ -19,8 +19,8 @@ impl Source for Hosts<'_> {
     fn row(&self, key: &str) -> Option<&Run> {
         self.0.head(key)
     }
-    fn sort_key(&self, run: &Run, _: usize) -> SortKey {
-        SortKey::Text(run.host.as_str().to_owned())
+    fn sort_key<'r>(&self, run: &'r Run, _: usize) -> SortKey<'r> {
+        SortKey::Text(run.host.as_str().into())
     }
     fn group(&self, run: &Run, _: usize) -> u8 {
         run.phase as u8
