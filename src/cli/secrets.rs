@@ -1,6 +1,7 @@
 //! `secrets list|status|fetch|upload|cat|diff|edit|history|restore|rm`.
 
 mod edit;
+mod grant;
 mod print;
 
 use std::io::{IsTerminal as _, Write as _};
@@ -8,16 +9,17 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use tokio_util::sync::CancellationToken;
 
 use super::{Failure, Format, Output, fail, finish, say};
 use crate::config::Config;
+use crate::domain::kube_auth::{NewRule, NewToken};
 use crate::domain::secret::{SecretListing, SecretRow, Values, shown};
 use crate::domain::text::bytes;
 use crate::ops::OpError;
 use crate::ops::environment::named;
-use crate::ops::secrets::{Depth, Moved, Picked, Secrets, Sides, Transfer};
+use crate::ops::secrets::{Depth, Grant, Moved, Picked, Secrets, Sides, Transfer};
 
 /// What is done with secrets.
 #[derive(Debug, Subcommand)]
@@ -88,12 +90,59 @@ pub enum Command {
         #[arg(long, value_name = "ID")]
         version: String,
     },
+    /// Give a user a token of kube-auth; it is printed once
+    GrantToken {
+        /// The user's name
+        user: String,
+        /// A group; may be repeated
+        #[arg(long = "group", value_name = "GROUP")]
+        groups: Vec<String>,
+        /// What tells two users of one name apart; without it the next free number
+        #[arg(long)]
+        uid: Option<String>,
+        /// The key of the file; without it the only tokens.csv
+        #[arg(long)]
+        key: Option<String>,
+    },
+    /// Let a user or a group do something (a line of kube-auth's ABAC policy)
+    GrantRule(Rule),
+    /// List the users and groups that kube-auth's files know
+    Names,
     /// Remove secrets from the bucket; old versions stay where the bucket keeps them
     Rm {
         /// Keys or folders of keys
         #[arg(required = true)]
         paths: Vec<String>,
     },
+}
+
+/// A line of the policy.
+#[derive(Debug, Args)]
+pub struct Rule {
+    /// The user
+    #[arg(long, required_unless_present = "group", conflicts_with = "group")]
+    user: Option<String>,
+    /// The group
+    #[arg(long)]
+    group: Option<String>,
+    /// Only to look
+    #[arg(long)]
+    readonly: bool,
+    /// In this namespace; * for all
+    #[arg(long)]
+    namespace: Option<String>,
+    /// On this resource, such as pods; * for all
+    #[arg(long)]
+    resource: Option<String>,
+    /// In this API group; * for all
+    #[arg(long)]
+    api_group: Option<String>,
+    /// On this path that is no object's, such as /version; * for all
+    #[arg(long)]
+    path: Option<String>,
+    /// The key of the file; without it the only abac.jsonl
+    #[arg(long)]
+    key: Option<String>,
 }
 
 /// Runs one command.
@@ -163,6 +212,16 @@ async fn go(
             secrets.restore(&key, &version).await?;
             Ok(say(&format!("{} is again what it was in version {version}", shown(&key)))?)
         }
+        Command::GrantToken { user, groups, uid, key } => {
+            let grant = Grant::Token(NewToken { user, uid, groups });
+            grant::run(&secrets, key.as_deref(), &grant, output).await
+        }
+        Command::GrantRule(rule) => {
+            let Rule { user, group, readonly, namespace, resource, api_group, path, key } = rule;
+            let rule = NewRule { user, group, readonly, namespace, resource, api_group, path };
+            grant::run(&secrets, key.as_deref(), &Grant::Rule(rule), output).await
+        }
+        Command::Names => print::names(&secrets.names().await?, output),
         Command::Rm { paths } => remove(&secrets, &paths, output, &shutdown).await,
     }
 }

@@ -5,9 +5,11 @@
 
 mod abac;
 mod csv;
+mod grant;
 mod tokens;
 
 pub use abac::{Policies, Policy, Question, Target};
+pub use grant::{GrantError, Names, NewRule, NewToken, with_rule, with_token};
 pub use tokens::{Identity, TokenEntry, parse_tokens};
 
 use serde::Serialize;

@@ -283,6 +283,65 @@ async fn edit_uploads_what_was_changed_and_is_valid_and_leaves_nothing_behind() 
 }
 
 #[tokio::test]
+async fn tokens_and_rules_are_given_to_known_names_and_nothing_else_changes() {
+    let cloud = Cloud::new().await;
+    let desk = Desk::new(&cloud);
+    assert_eq!(desk.run(&["secrets", "grant-token", "olga"]).await.code, 3, "there is no file");
+    cloud.put("common/tokens.csv", "t0ken,olga,1,\"ops\"\n").await;
+    cloud
+        .put(
+            "common/abac.jsonl",
+            "# rules\n{\"group\": \"auditors\", \"readonly\": true, \"resource\": \"*\"}\n",
+        )
+        .await;
+    assert_eq!(desk.run(&["secrets", "fetch"]).await.code, 0);
+    let names = desk.json(&["secrets", "names"]).await;
+    assert_eq!(names["users"], serde_json::json!(["olga"]));
+    assert!(
+        ["ops", "auditors"]
+            .iter()
+            .all(|group| names["groups"].as_array().unwrap().contains(&(*group).into()))
+    );
+
+    let said = desk.run(&["secrets", "grant-token", "robot", "--group", "ops", "--group", "dev"]).await;
+    let token = said.out.trim();
+    assert!(said.code == 0 && token.len() == 43, "{said:?}");
+    assert_eq!(
+        cloud.text("common/tokens.csv").await,
+        format!("t0ken,olga,1,\"ops\"\n{token},robot,2,\"ops,dev\"\n")
+    );
+    let rule = [
+        "secrets",
+        "grant-rule",
+        "--group",
+        "dev",
+        "--namespace",
+        "apps",
+        "--resource",
+        "pods",
+        "--readonly",
+    ];
+    assert_eq!(desk.run(&rule).await.code, 0);
+    let text = cloud.text("common/abac.jsonl").await;
+    assert!(
+        text.starts_with("# rules\n{") && text.lines().count() == 3 && text.contains("\"group\":\"dev\""),
+        "{text}"
+    );
+    assert_eq!(desk.run(&["secrets", "status"]).await.code, 0, "the local copy is the same again");
+    let said = desk.run(&["secrets", "grant-token", "a,b\nc"]).await;
+    assert!(said.code == 2 && said.err.contains("control character"), "{said:?}");
+    let both = futures_util::future::join_all((0..4).map(|n| {
+        let desk = &desk;
+        async move { desk.run(&["secrets", "grant-token", &format!("u{n}")]).await.code }
+    }));
+    assert_eq!(both.await, [0; 4], "who writes at the same time loses nothing");
+    assert_eq!(cloud.text("common/tokens.csv").await.lines().count(), 6);
+    cloud.put("secure/tokens.csv", "x,y,1\n").await;
+    let said = desk.run(&["secrets", "grant-token", "z"]).await;
+    assert!(said.code == 2 && said.err.contains("common/tokens.csv, secure/tokens.csv"), "{said:?}");
+}
+
+#[tokio::test]
 async fn what_is_not_what_its_name_says_is_not_uploaded() {
     let cloud = Cloud::new().await;
     let desk = Desk::new(&cloud);

@@ -15,6 +15,22 @@ use crate::domain::bucket::{Condition, Encryption, ObjectFacts};
 use crate::domain::secret::Checksum;
 use crate::domain::text::chain;
 
+/// What is told of an object, from the answer to a look and to a read: two types of the SDK with the same fields.
+macro_rules! facts {
+    ($answer:expr) => {{
+        let metadata = |name: &str| $answer.metadata.as_ref().and_then(|all| all.get(name)).cloned();
+        ObjectFacts {
+            etag: $answer.e_tag.clone().unwrap_or_default(),
+            version: version($answer.version_id.clone()),
+            size: size($answer.content_length),
+            modified: $answer.last_modified.as_ref().and_then(timestamp),
+            encryption: encryption($answer.server_side_encryption.as_ref(), $answer.ssekms_key_id.clone()),
+            sha256: metadata(SHA256),
+            by: metadata(BY),
+        }
+    }};
+}
+
 /// Which state of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
@@ -99,16 +115,7 @@ impl Bucket {
                 return if error.kind == AwsErrorKind::NotFound { Ok(None) } else { Err(error) };
             }
         };
-        let metadata = |name: &str| answer.metadata.as_ref().and_then(|all| all.get(name)).cloned();
-        Ok(Some(ObjectFacts {
-            etag: answer.e_tag.clone().unwrap_or_default(),
-            version: version(answer.version_id.clone()),
-            size: size(answer.content_length),
-            modified: answer.last_modified.as_ref().and_then(timestamp),
-            encryption: encryption(answer.server_side_encryption.as_ref(), answer.ssekms_key_id.clone()),
-            sha256: metadata(SHA256),
-            by: metadata(BY),
-        }))
+        Ok(Some(facts!(answer)))
     }
 
     /// Begins to read an object; none: there is none (of that version).
@@ -131,16 +138,7 @@ impl Bucket {
                 return if error.kind == AwsErrorKind::NotFound { Ok(None) } else { Err(error) };
             }
         };
-        let metadata = |name: &str| answer.metadata.as_ref().and_then(|all| all.get(name)).cloned();
-        let facts = ObjectFacts {
-            etag: answer.e_tag.clone().unwrap_or_default(),
-            version: version(answer.version_id.clone()),
-            size: size(answer.content_length),
-            modified: answer.last_modified.as_ref().and_then(timestamp),
-            encryption: encryption(answer.server_side_encryption.as_ref(), answer.ssekms_key_id.clone()),
-            sha256: metadata(SHA256),
-            by: metadata(BY),
-        };
+        let facts = facts!(answer);
         Ok(Some(Download { facts, body: answer.body, doing }))
     }
 

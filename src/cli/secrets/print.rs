@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::cli::output::Table;
 use crate::cli::{Failure, Output, fail, say};
+use crate::domain::kube_auth::Names;
 use crate::domain::record::stamp;
 use crate::domain::secret::{
     Compared, DiffLine, Difference, Facts, FileState, SecretListing, SecretRow, SecretVersion, Setting,
@@ -102,6 +103,16 @@ pub(super) fn history(versions: &[SecretVersion], output: Output) -> Result<(), 
             let at = version.modified.map(stamp).unwrap_or_default();
             table.row([version.id.clone(), at, size, version.held_by().to_owned()]);
         }
+        table
+    })?;
+    Ok(())
+}
+
+pub(super) fn names(names: &Names, output: Output) -> Result<(), Failure> {
+    output.print(names, |names| {
+        let mut table = Table::pairs();
+        names.users.iter().for_each(|user| table.row(["user".to_owned(), user.clone()]));
+        names.groups.iter().for_each(|group| table.row(["group".to_owned(), group.clone()]));
         table
     })?;
     Ok(())

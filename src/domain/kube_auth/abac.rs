@@ -81,6 +81,11 @@ impl Policies {
         self.0.iter().find(|policy| policy.matches(question))
     }
 
+    /// Whom the lines are for: user and group, either may be empty.
+    pub fn subjects(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|policy| (policy.user.as_str(), policy.group.as_str()))
+    }
+
     /// How many lines.
     #[must_use]
     pub fn len(&self) -> usize {

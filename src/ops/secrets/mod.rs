@@ -6,6 +6,7 @@ mod compare;
 pub mod edit;
 mod edited;
 mod fetch;
+mod grant;
 mod history;
 mod look;
 mod moved;
@@ -30,6 +31,7 @@ use super::environment::Named;
 
 pub use compare::Sides;
 pub use edited::{Editing, Saved};
+pub use grant::{Grant, Granted};
 pub use look::Depth;
 pub use moved::{Moved, Outcome, Picked, Transfer};
 
