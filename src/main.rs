@@ -71,6 +71,9 @@ enum Command {
     /// The secrets bucket and its local copy: list, status, fetch, upload, cat, diff, edit, history, restore, rm
     #[command(subcommand)]
     Secrets(cli::secrets::Command),
+    /// The manifests of the platform's services: render
+    #[command(subcommand)]
+    Manifests(cli::manifests::Command),
     /// Write all that helps to understand a problem into one file, without secrets
     DebugBundle(cli::bundle::Bundle),
     /// Print what makes a shell complete this command line
@@ -164,6 +167,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Config(command)) => Ok(cli::config::run(&command, &sources(&global))?),
         Some(Command::Env(command)) => env(&global, format, command).await,
         Some(Command::Secrets(command)) => secrets(&global, format, command).await,
+        Some(Command::Manifests(command)) => manifests(&global, format, command).await,
         Some(Command::DebugBundle(args)) => Ok(debug_bundle(&global, args).await),
         Some(Command::Completions(args)) => Ok(cli::manual::completions(args, &Cli::command())),
         Some(Command::Man(args)) => Ok(cli::manual::man(&args, &Cli::command())),
@@ -262,6 +266,15 @@ async fn secrets(global: &Global, format: cli::Format, command: cli::secrets::Co
     telemetry::init_stderr(false, Level::WARN)?;
     let shutdown = lifecycle::shutdown_on_signals()?;
     Ok(Box::pin(cli::secrets::run(command, &load(global)?, format, shutdown)).await)
+}
+
+async fn manifests(
+    global: &Global,
+    format: cli::Format,
+    command: cli::manifests::Command,
+) -> Result<ExitCode> {
+    telemetry::init_stderr(false, Level::WARN)?;
+    Ok(Box::pin(cli::manifests::run(command, &load(global)?, format)).await)
 }
 
 async fn debug_bundle(global: &Global, args: cli::bundle::Bundle) -> ExitCode {

@@ -126,7 +126,7 @@ fn list(config: &Config, output: Output) -> Result<(), Failure> {
 }
 
 /// The variables of an environment. What is doubtful in them, and that its file was made, is said on standard error.
-fn read(config: &Config, named: &Named) -> Result<VariablesFile, EnvironmentError> {
+pub(super) fn read(config: &Config, named: &Named) -> Result<VariablesFile, EnvironmentError> {
     let read = told(named, || environment::variables(config, named));
     let warnings = read.iter().flat_map(|file| &file.warnings);
     warnings.for_each(|warning| fail(&format!("warning: {warning}")));

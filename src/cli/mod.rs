@@ -10,6 +10,7 @@ mod code;
 pub mod config;
 pub mod env;
 pub mod hosts;
+pub mod manifests;
 pub mod manual;
 mod output;
 pub mod permissions;

@@ -121,6 +121,7 @@ fn platform(t: &mut Reader<'_>) -> PlatformSettings {
     PlatformSettings {
         environments: t.path("environments").unwrap_or_default(),
         secrets: t.path("secrets").unwrap_or_default(),
+        manifests: t.path("manifests").unwrap_or_default(),
         user: t.optional("user", values::user),
     }
 }

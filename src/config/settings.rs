@@ -135,6 +135,8 @@ pub struct PlatformSettings {
     pub environments: PathBuf,
     /// The folder of the secrets' local copies, one folder inside it for each environment.
     pub secrets: PathBuf,
+    /// The folder of the manifests and their templates.
+    pub manifests: PathBuf,
     /// The operator's name in `play-USER`; none: that of the session.
     pub user: Option<String>,
 }

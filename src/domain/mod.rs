@@ -11,6 +11,7 @@ pub mod environment;
 mod host;
 mod key;
 pub mod kube_auth;
+pub mod manifest;
 mod message;
 mod outcome;
 pub mod places;

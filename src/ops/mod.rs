@@ -12,6 +12,7 @@ mod error;
 pub mod forget;
 pub mod logs;
 pub mod machine;
+pub mod manifests;
 pub mod marks;
 pub mod places;
 pub mod prune;

@@ -34,6 +34,7 @@ mod journey;
 mod kube_auth;
 mod leash;
 mod logs;
+mod manifests;
 mod manual;
 mod operators;
 mod places;

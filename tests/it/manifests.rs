@@ -1,0 +1,192 @@
+//! The command `manifests` through the real binary, with folders of real files.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::environments::STAGING;
+use crate::support;
+
+/// A working folder with a configuration, the variables of `staging`, and a folder of manifests.
+struct Home(TempDir);
+
+struct Said {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Home {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let home = Self(support::temp());
+        std::fs::write(home.path("config.toml"), "[environments.staging]\npolicy.source = \"/nowhere\"\n")
+            .unwrap();
+        home.write("environments/staging.tfvars", STAGING);
+        std::fs::create_dir_all(home.path("platform/manifests")).unwrap();
+        files.iter().for_each(|(path, text)| home.write(&format!("platform/manifests/{path}"), text));
+        home
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.0.path().join(below)
+    }
+
+    fn write(&self, below: &str, text: &str) {
+        let path = self.path(below);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn read(&self, below: &str) -> String {
+        std::fs::read_to_string(self.path(below)).unwrap()
+    }
+
+    fn run_with(&self, args: &[&str], variables: &[(&str, &str)]) -> Said {
+        let mut command = Command::new(support::exe());
+        command.args(args).current_dir(self.0.path()).stdin(Stdio::null()).env_clear();
+        command.env("HOME", self.0.path()).env("HOSTWRIGHT_CONFIG", self.path("config.toml"));
+        command.env("PATH", std::env::var_os("PATH").unwrap()).env("USER", "olga").env("LANG", "C.UTF-8");
+        let Output { status, stdout, stderr } = command.envs(variables.iter().copied()).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Said { code: status.code().unwrap(), out: text(stdout), err: text(stderr) }
+    }
+
+    fn run(&self, args: &[&str]) -> Said {
+        self.run_with(args, &[])
+    }
+
+    fn render(&self, args: &[&str]) -> Said {
+        self.run(&[&["manifests", "render"], args].concat())
+    }
+}
+
+const GOOD: [(&str, &str); 5] = [
+    ("_head.j2", "# {{ environment }} in {{ aws_region }}\n"),
+    ("web/app.yaml.j2", "{% include '_head.j2' %}\napi: https://{{ platform.kubeapi }}\n"),
+    ("web/plain.yaml", "a: 1\n"),
+    ("web/data.json.j2", "{\"zone\": {{ public_zone_name|tojson }}}\n"),
+    ("notes.txt", "{{ no template }}\n"),
+];
+
+#[test]
+fn what_is_rendered_is_printed_or_written_and_is_always_the_same() {
+    let home = Home::new(&GOOD);
+    let said = home.render(&["web/app.yaml"]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""), "{}", said.out);
+    assert!(
+        said.out.starts_with("# staging in ")
+            && said.out.contains("\napi: https://kube-staging.eu.example.org\n"),
+        "{}",
+        said.out
+    );
+
+    let all = home.render(&["-o", "json"]);
+    let files: Value = serde_json::from_str(&all.out).unwrap();
+    let paths: Vec<&str> =
+        files.as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["notes.txt", "web/app.yaml", "web/data.json", "web/plain.yaml"]);
+    assert_eq!(
+        (&files[1]["from"], &files[0]["text"]),
+        (&"web/app.yaml.j2".into(), &"{{ no template }}\n".into())
+    );
+    assert_eq!(home.render(&["-o", "json"]).out, all.out);
+
+    // A stream that kubectl takes: what is neither YAML nor JSON is named, and left out.
+    let stream = home.render(&[]);
+    assert_eq!(stream.code, 0, "{}", stream.err);
+    assert!(stream.err.contains("notes.txt is neither"), "{}", stream.err);
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&stream.out).unwrap();
+    assert_eq!(documents.len(), 3, "{}", stream.out);
+
+    let said = home.render(&["--to", "out"]);
+    assert_eq!((said.code, said.out.lines().last()), (0, Some("4 written, 0 as they were")), "{}", said.err);
+    assert_eq!(home.read("out/web/plain.yaml"), "a: 1\n");
+    assert_eq!(home.read("out/web/app.yaml"), home.render(&["web/app.yaml.j2"]).out);
+    home.write("out/web/plain.yaml", "mine");
+    home.write("out/old.yaml", "x: 1");
+    let said = home.render(&["--to", "out", "web/"]);
+    assert_eq!(said.out, "wrote web/plain.yaml\n1 written, 2 as they were\n");
+    assert!(said.err.contains("notes.txt, old.yaml"), "{}", said.err);
+    assert_eq!(home.read("out/old.yaml"), "x: 1", "what was not rendered stays");
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_with_their_places_and_nothing_is_written() {
+    let home = Home::new(&GOOD);
+    home.write("platform/manifests/a.yaml.j2", "x: {{ lost }}\ny: {{ secure_nodes.gone }}\n");
+    home.write("platform/manifests/b.yaml.j2", "\n{% if %}\n");
+    home.write("platform/manifests/c.yaml.j2", "a: 1\nb: {{ environment }}: {{ aws_region }}\n");
+    home.write("platform/manifests/d.json", "{\"a\": 1,}\n");
+    home.write("platform/manifests/e.txt.j2", "{% include '../../environments/staging.tfvars' %}");
+    let said = home.render(&["--to", "out"]);
+    assert_eq!((said.code, said.out.as_str()), (2, ""));
+    let starts = [
+        "hostwright: a.yaml.j2:1:7: `lost` has no value in this environment",
+        "a.yaml.j2:2:7: `secure_nodes.gone` has no value",
+        "b.yaml.j2:2:",
+        "c.yaml.j2:2: line 2 of c.yaml, which it becomes, is no YAML",
+        "d.json:1: is no JSON",
+        "e.txt.j2:1:4: includes a file that is not in the folder",
+    ];
+    let lines: Vec<&str> = said.err.lines().collect();
+    assert_eq!(lines.len(), starts.len(), "{}", said.err);
+    for (line, start) in lines.iter().zip(starts) {
+        assert!(line.starts_with(start), "{line}");
+    }
+    assert!(!said.err.contains("hunter2"), "{}", said.err);
+    assert!(!home.path("out").exists());
+    // The good ones can be rendered by themselves.
+    assert_eq!(home.render(&["web"]).code, 0);
+}
+
+#[test]
+fn no_link_is_followed_and_what_an_editor_leaves_is_no_manifest() {
+    let home = Home::new(&GOOD);
+    let manifests = home.path("platform/manifests");
+    let link = |from: &Path, to: &str| std::os::unix::fs::symlink(from, manifests.join(to)).unwrap();
+    home.write("platform/manifests/.git/config", "{{");
+    home.write("platform/manifests/web/.app.yaml.swp", "{{");
+    home.write("platform/manifests/web/app.yaml.j2~", "{{");
+    link(Path::new("olga@host.1234"), "web/.#app.yaml");
+    assert_eq!(home.render(&[]).code, 0);
+
+    link(&home.path("environments/staging.tfvars"), "web/secret.yaml");
+    link(&home.path("environments"), "web/folder");
+    let said = home.render(&[]);
+    assert_eq!((said.code, said.out.as_str()), (2, ""));
+    assert_eq!(said.err.matches("is a symbolic link, which is not followed").count(), 2, "{}", said.err);
+}
+
+#[test]
+fn names_folders_and_rights_that_are_wrong_are_told_apart() {
+    let home = Home::new(&GOOD);
+    let said = home.render(&["web", "nothing.yaml", "_head.j2"]);
+    assert_eq!(said.code, 3, "what is for others to include is no manifest");
+    assert!(said.err.contains("no manifest nothing.yaml") && said.err.contains("_head.j2"), "{}", said.err);
+    assert_eq!(home.run(&["--read-only", "manifests", "render", "--to", "out"]).code, 4);
+    assert!(!home.path("out").exists(), "read-only made a folder");
+    let said = home.render(&["--to", "platform/manifests/out"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(!home.path("platform/manifests/out").exists());
+    let said = home.run_with(&["manifests", "render"], &[("HOSTWRIGHT_PLATFORM__MANIFESTS", "elsewhere")]);
+    assert_eq!(said.code, 3);
+    assert!(said.err.contains("set platform.manifests"), "{}", said.err);
+    assert_eq!(home.run(&["-e", "nowhere", "manifests", "render"]).code, 3);
+}
+
+#[test]
+fn the_sample_is_right_for_any_environment() {
+    let home = Home::new(&[]);
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/manifests");
+    let variables = [("HOSTWRIGHT_PLATFORM__MANIFESTS", assets.to_str().unwrap())];
+    let said = home.run_with(&["manifests", "render"], &variables);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&said.out).unwrap();
+    let kinds: Vec<&str> = documents.iter().map(|one| one["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["Service", "EndpointSlice", "Namespace", "ConfigMap"]);
+    assert_eq!(documents[3]["metadata"]["labels"]["platform.example.org/environment"], "staging");
+    let addresses = documents[1]["endpoints"].as_array().unwrap();
+    assert!(!addresses.is_empty() && addresses.iter().all(|one| one["zone"].is_string()), "{}", said.out);
+}
