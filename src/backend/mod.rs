@@ -7,6 +7,7 @@ pub mod amqp;
 pub mod ansible;
 pub mod ara;
 pub mod aws;
+pub mod command;
 pub mod editor;
 pub mod folder;
 pub mod git;

@@ -22,6 +22,7 @@ pub mod rights;
 pub mod runs;
 pub mod secrets;
 pub mod shell;
+pub mod sync;
 pub mod targets;
 pub mod tokens;
 

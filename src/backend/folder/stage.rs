@@ -41,6 +41,13 @@ impl Staged {
         self.size
     }
 
+    /// What was written until now.
+    #[must_use]
+    pub fn fact(&self) -> LocalFact {
+        let sha256 = Checksum::from(<[u8; 32]>::from(self.hasher.clone().finalize()));
+        LocalFact { size: self.size, sha256 }
+    }
+
     /// Puts it in its place: written out to the disk, renamed, and the renaming written out.
     ///
     /// # Errors

@@ -148,7 +148,8 @@ impl NodeStatus {
     /// What a node is to say: `memory` has its files, `problems` what it could not do.
     #[must_use]
     pub fn new(node: &NodeName, version: &str, written: Timestamp, memory: &Memory) -> Self {
-        let files = memory.iter().map(|(_, taken)| NodeFile {
+        let there = memory.iter().filter(|(_, taken)| !taken.is_pending());
+        let files = there.map(|(_, taken)| NodeFile {
             key: taken.key.clone(),
             etag: taken.etag.clone(),
             version_id: taken.version_id.clone(),

@@ -27,6 +27,26 @@ pub struct Taken {
     pub sha256: Checksum,
 }
 
+impl Taken {
+    /// A file that is about to be taken for the first time: so it is known to be ours however that ends.
+    #[must_use]
+    pub fn pending(key: &str) -> Self {
+        Self {
+            key: key.to_owned(),
+            etag: String::new(),
+            version_id: None,
+            size: 0,
+            sha256: Checksum::of(b""),
+        }
+    }
+
+    /// Whether it is not known to be there whole. No object has an empty ETag.
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.etag.is_empty()
+    }
+}
+
 /// All of it: only what is in here is ever removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Memory {

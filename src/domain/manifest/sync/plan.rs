@@ -193,7 +193,7 @@ impl SyncPlan {
 
 /// Why a file is to be written. None: it is as it should be.
 fn why(taken: Option<&Taken>, object: &Object, here: impl FnOnce(&Taken) -> Here) -> Option<Why> {
-    let Some(taken) = taken else { return Some(Why::New) };
+    let Some(taken) = taken.filter(|taken| !taken.is_pending()) else { return Some(Why::New) };
     let same = taken.key == object.key && taken.etag == object.etag && taken.size == object.size;
     if !same {
         return Some(Why::Changed);
