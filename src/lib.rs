@@ -30,7 +30,7 @@
 //! | [`view`] | drawing: `draw(frame, &State, &Theme)`; one file per screen, shared widgets |
 //! | [`app`] | the mind of the console: `State`, `update(&mut State, Msg) -> Vec<Effect>`; pure |
 //! | [`server`] | the HTTP server that new machines call, and the loop that delivers runs |
-//! | [`agent`] | what runs inside a Job: `provision` |
+//! | [`agent`] | what runs inside a Job or on a node: `provision`, `sync` |
 //! | [`play`] | the playground: loopback Kubernetes API, Job runner, supervised real services |
 //! | [`ops`] | the deeds: announce, deliver, approve, reject, retry, add a target …; one async function each |
 //! | [`backend`] | the outside, one module per system; none imports another |

@@ -71,7 +71,7 @@ enum Command {
     /// The secrets bucket and its local copy: list, status, fetch, upload, cat, diff, edit, history, restore, rm
     #[command(subcommand)]
     Secrets(cli::secrets::Command),
-    /// The manifests of the platform's services: render
+    /// The manifests of the platform's services: render, diff, push, status
     #[command(subcommand)]
     Manifests(cli::manifests::Command),
     /// Write all that helps to understand a problem into one file, without secrets
@@ -84,6 +84,8 @@ enum Command {
     Serve,
     /// Run the webhook that tells an API server who a token is and what a user may do
     KubeAuth(server::kube_auth::Options),
+    /// Keep a folder of this node as some folders of the bucket are
+    Sync(agent::sync::Options),
     /// Provision the host of this pod's run; what a run's Job calls
     Provision,
     /// Run a program that ends when its starter does
@@ -173,6 +175,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Man(args)) => Ok(cli::manual::man(&args, &Cli::command())),
         Some(Command::Serve) => serve(&global).await,
         Some(Command::KubeAuth(options)) => kube_auth(options).await,
+        Some(Command::Sync(options)) => sync(&global, options).await,
         Some(Command::Provision) => provision(&global).await,
         Some(Command::Play(args)) => Box::pin(play(&global, format, args)).await,
         Some(Command::Leash(args)) => Ok(match leash::run(&args).await {
@@ -314,6 +317,18 @@ async fn kube_auth(options: server::kube_auth::Options) -> Result<ExitCode> {
         Err(error) => {
             cli::fail(&error.to_string());
             Ok(ExitCode::from(2))
+        }
+    }
+}
+
+async fn sync(global: &Global, options: agent::sync::Options) -> Result<ExitCode> {
+    telemetry::init_stderr(!std::io::stderr().is_terminal(), Level::INFO)?;
+    let shutdown = lifecycle::shutdown_on_signals()?;
+    match Box::pin(agent::sync::run(options, &load(global)?, shutdown)).await {
+        Ok(code) => Ok(ExitCode::from(code)),
+        Err(error) => {
+            cli::fail(&error.to_string());
+            Ok(ExitCode::from(error.exit_code()))
         }
     }
 }

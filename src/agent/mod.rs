@@ -1,3 +1,4 @@
-//! What runs inside a Job.
+//! What runs inside a Job or on a node.
 
 pub mod provision;
+pub mod sync;

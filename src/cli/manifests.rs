@@ -1,4 +1,6 @@
-//! `manifests`: the platform's Kubernetes services, as templates with an environment's values.
+//! `manifests`: the platform's Kubernetes services, as templates with an environment's values, in the bucket, and on the nodes.
+
+mod bucket;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -27,6 +29,24 @@ pub enum Command {
         #[arg(long, value_name = "DIR")]
         to: Option<PathBuf>,
     },
+    /// Say what a push would change in the bucket, as a diff; exits with 1 when something would
+    Diff {
+        /// Only these: paths of files, with or without .j2, or of folders; without any, all
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// Write what differs to the bucket, encrypted with the environment's key; what is only there stays
+    Push {
+        /// Only these: paths of files, with or without .j2, or of folders; without any, all
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+    },
+    /// Say which version of each file each node has, and when it last synced; exits with 1 when a node needs a look
+    Status {
+        /// Only these nodes, with their files; without any, all nodes
+        #[arg(value_name = "NODE")]
+        nodes: Vec<String>,
+    },
 }
 
 impl From<ManifestsError> for Failure {
@@ -37,10 +57,10 @@ impl From<ManifestsError> for Failure {
 
 /// Runs one command.
 pub async fn run(command: Command, config: &Config, format: Format) -> ExitCode {
-    finish(go(command, config, format.output))
+    finish(go(command, config, format.output).await)
 }
 
-fn go(command: Command, config: &Config, output: Output) -> Result<(), Failure> {
+async fn go(command: Command, config: &Config, output: Output) -> Result<(), Failure> {
     match command {
         Command::Render { names, to } => {
             let files = rendered(config, &names)?;
@@ -49,6 +69,9 @@ fn go(command: Command, config: &Config, output: Output) -> Result<(), Failure> 
                 None => print(&files, output),
             }
         }
+        Command::Diff { names } => bucket::diff(config, &names, output).await,
+        Command::Push { names } => bucket::push(config, &names, output).await,
+        Command::Status { nodes } => bucket::status(config, &nodes, output).await,
     }
 }
 

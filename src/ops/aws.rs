@@ -3,6 +3,7 @@
 mod check;
 
 use crate::backend::aws::{Aws, Request};
+use crate::backend::s3::Bucket;
 use crate::config::{AwsSettings, Config, Secret, VariablesFile};
 use crate::domain::aws::{AwsError, AwsErrorKind};
 use crate::domain::environment::DEFAULT_REGION;
@@ -21,6 +22,33 @@ pub struct Cloud {
     pub file: VariablesFile,
     /// How it is reached.
     pub settings: AwsSettings,
+}
+
+impl Cloud {
+    /// The bucket of the secrets and manifests.
+    #[must_use]
+    pub fn secrets_bucket(&self) -> Bucket {
+        let variables = &self.file.variables;
+        let (name, key) = (&variables.secrets_bucket_name, &variables.kms_master_id);
+        Bucket::new(self.aws.sdk(), self.settings.path_style, name, key)
+    }
+
+    /// Who we are to AWS, as what a write is signed with.
+    ///
+    /// # Errors
+    /// When AWS does not say who we are.
+    pub async fn signature(&self) -> Result<String, OpError> {
+        Ok(signature(&self.aws).await?)
+    }
+}
+
+/// Who we are to AWS, as what a write is signed with: `user/olga`.
+///
+/// # Errors
+/// When AWS does not say it.
+pub(super) async fn signature(aws: &Aws) -> Result<String, AwsError> {
+    let arn = aws.identity().await?.arn;
+    Ok(arn.splitn(6, ':').nth(5).unwrap_or(&arn).to_owned())
 }
 
 /// The environment's credentials and variables. Those of another account than the environment's are refused.

@@ -1,4 +1,6 @@
-//! Manifests: rendered from the folder of templates with an environment's values.
+//! Manifests: rendered from the folder of templates with an environment's values, and what of them is in the bucket and on the nodes.
+
+mod bucket;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -11,6 +13,8 @@ use crate::backend::folder::{Folder, FolderError, Found, Over, Writer};
 use crate::config::{Config, Permit, VariablesFile};
 use crate::domain::manifest::{self, Fault, ManifestFile, Role, Sources};
 use crate::domain::secret::{CHECK_LIMIT, RelativePath, shown};
+
+pub use bucket::{ManifestBucket, Pushed};
 
 /// How many files a folder of manifests may have.
 const FILES: usize = 10_000;
@@ -112,10 +116,14 @@ pub fn render(
 
 /// Whether a name means a file of the folder, or one of the folders that it is in.
 fn is_named(name: &str, from: &RelativePath) -> bool {
+    let made = Role::of(from).made(from);
+    made.is_some_and(|made| within(name, made.as_str()) || within(name, from.as_str()))
+}
+
+/// Whether a path is what a name says, or in the folder of that name.
+fn within(name: &str, path: &str) -> bool {
     let name = name.strip_prefix("./").unwrap_or(name).trim_end_matches('/');
-    let within =
-        |path: &str| path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    Role::of(from).made(from).is_some_and(|made| within(made.as_str()) || within(from.as_str()))
+    path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Reads the folder. What is neither a file nor a folder, such as a link, is a fault: it could lead anywhere.

@@ -107,6 +107,8 @@ pub struct Round {
     pub moving: usize,
     /// What could not be done.
     pub problems: Vec<SyncProblem>,
+    /// A listing broke off, or could not be used: the bucket is better asked less often.
+    pub broken: bool,
     /// It was told to end before all was done.
     pub stopped: bool,
 }

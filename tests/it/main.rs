@@ -55,6 +55,7 @@ mod services;
 mod stage;
 mod start;
 mod support;
+mod sync;
 mod targets;
 mod terminal;
 mod tokens;

@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::cloud::{Cloud, Desk};
 use crate::environments::STAGING;
 use crate::support;
 
@@ -189,4 +190,135 @@ fn the_sample_is_right_for_any_environment() {
     assert_eq!(documents[3]["metadata"]["labels"]["platform.example.org/environment"], "staging");
     let addresses = documents[1]["endpoints"].as_array().unwrap();
     assert!(!addresses.is_empty() && addresses.iter().all(|one| one["zone"].is_string()), "{}", said.out);
+}
+
+/// The states that `manifests diff` tells, by path.
+async fn states(desk: &Desk, args: &[&str]) -> Vec<(String, String)> {
+    let all = desk.json(&[&["manifests", "diff"], args].concat()).await;
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    all.as_array().unwrap().iter().map(|one| (text(&one["path"]), text(&one["state"]))).collect()
+}
+
+#[tokio::test]
+async fn only_what_differs_is_pushed_and_nobody_s_change_is_overwritten() {
+    let cloud = Cloud::new().await;
+    let desk = Desk::new(&cloud);
+    desk.write("platform/manifests/a.yaml.j2", "a: {{ environment }}\n");
+    desk.write("platform/manifests/web/b.yaml", "b: 1\n");
+    desk.write("platform/manifests/web/c.txt", "same");
+    cloud.put("manifests/web/b.yaml", "b: 2\n").await;
+    cloud.put("manifests/web/c.txt", "same").await;
+    cloud.put("manifests/old.yaml", "old: 1\n").await;
+    let said = desk.run(&["manifests", "diff"]).await;
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(
+        said.out.contains("--- bucket/web/b.yaml\n+++ rendered/web/b.yaml\n@@ -1 +1 @@\n-b: 2\n+b: 1\n"),
+        "{said:?}"
+    );
+    assert!(
+        said.out.contains("--- /dev/null\n+++ rendered/a.yaml\n") && !said.out.contains("c.txt"),
+        "{said:?}"
+    );
+    assert!(said.err.contains("old.yaml is only in the bucket"), "{said:?}");
+    let state = |path: &str, state: &str| (path.to_owned(), state.to_owned());
+    assert_eq!(states(&desk, &["web"]).await, [state("web/b.yaml", "changed")]);
+
+    assert_eq!(desk.run(&["--read-only", "manifests", "push"]).await.code, 4);
+    let said = desk.run(&["manifests", "push"]).await;
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(
+        said.out.contains("pushed a.yaml (only here)\npushed web/b.yaml (changed)\n2 pushed to"),
+        "{said:?}"
+    );
+    assert!(said.out.contains(", 1 as they were"), "{said:?}");
+    assert_eq!(cloud.text("manifests/a.yaml").await, "a: staging\n");
+    let head = cloud.s3.head_object().bucket(&cloud.bucket).key("manifests/a.yaml").send().await.unwrap();
+    assert_eq!(head.ssekms_key_id.as_deref(), Some(cloud.key.as_str()));
+    assert_eq!(cloud.text("manifests/old.yaml").await, "old: 1\n");
+    assert_eq!(states(&desk, &[]).await, [state("old.yaml", "only-there")]);
+    let said = desk.run(&["manifests", "push"]).await;
+    assert!(said.code == 0 && said.out.starts_with("0 pushed"), "{said:?}");
+    assert_eq!(desk.run(&["manifests", "diff", "web"]).await.code, 0);
+
+    // Mistakes keep all of it from being pushed.
+    desk.write("platform/manifests/web/b.yaml", "b: 3\n");
+    desk.write("platform/manifests/d.yaml.j2", "{{ lost }}");
+    let said = desk.run(&["manifests", "push"]).await;
+    assert!(said.code == 2 && said.err.contains("d.yaml.j2:1:4: `lost`"), "{said:?}");
+    assert_eq!(cloud.text("manifests/web/b.yaml").await, "b: 1\n");
+}
+
+#[tokio::test]
+async fn somebody_who_is_quicker_is_not_overwritten() {
+    use hostwright::domain::manifest::State;
+    use hostwright::ops::environment::named;
+    use hostwright::ops::manifests::{self, ManifestBucket};
+    let cloud = Cloud::new().await;
+    let desk = Desk::new(&cloud);
+    desk.write("platform/manifests/a.yaml", "mine: 1\n");
+    desk.write("platform/manifests/b.yaml", "mine: 1\n");
+    cloud.put("manifests/a.yaml", "first: 1\n").await;
+    let sources = hostwright::config::Sources {
+        file: Some(desk.path().join("config.toml")),
+        environment: Some("staging".to_owned()),
+        ..hostwright::config::Sources::default()
+    };
+    let mut config =
+        hostwright::config::load_with(&sources, &hostwright::config::Variables::default()).unwrap();
+    config.platform.environments = desk.path().join("environments");
+    config.platform.manifests = desk.path().join("platform/manifests");
+    let named = named(&config, None).unwrap();
+    let file = hostwright::ops::environment::variables(&config, &named).unwrap();
+    let files = manifests::render(&config, &file, &[]).unwrap();
+    let bucket = ManifestBucket::new(cloud.backend(), "staging", config.permit());
+    let compared = bucket.compare(&files, &[]).await.unwrap();
+    cloud.put("manifests/a.yaml", "theirs: 1\n").await;
+    cloud.put("manifests/b.yaml", "theirs: 1\n").await;
+    let pushed = bucket.push(compared, &files, "user/olga").await.unwrap();
+    let states: Vec<State> = pushed.iter().map(|one| one.state).collect();
+    assert_eq!(states, [State::Changed, State::OnlyHere]);
+    for one in pushed {
+        assert_eq!(hostwright::cli::Failure::from(one.outcome.unwrap_err()).code, 4);
+        assert_eq!(cloud.text(&format!("manifests/{}", one.path.as_str())).await, "theirs: 1\n");
+    }
+}
+
+#[tokio::test]
+async fn the_state_of_each_node_and_of_each_of_its_files_is_told() {
+    let cloud = Cloud::new().await;
+    let desk = Desk::new(&cloud);
+    let none = desk.run(&["manifests", "status"]).await;
+    assert!(none.code == 0 && none.err.contains("no node has said anything yet"), "{none:?}");
+    cloud.put("manifests/a.yaml", "a: 1\n").await;
+    cloud.put("manifests/b.yaml", "b: 1\n").await;
+    for node in ["node-1", "node-2"] {
+        let said = desk.run(&["sync", "manifests", "--once", "--node", node, "--to", node]).await;
+        assert_eq!(said.code, 0, "{said:?}");
+    }
+    let said = desk.run(&["manifests", "status"]).await;
+    assert_eq!((said.code, said.out.lines().count()), (0, 3), "{said:?}");
+    assert!(said.out.lines().nth(1).unwrap().starts_with("node-1  current"), "{said:?}");
+
+    cloud.put("manifests/a.yaml", "a: 2\n").await;
+    cloud.put("manifests/c.yaml", "c: 1\n").await;
+    cloud.s3.delete_object().bucket(&cloud.bucket).key("manifests/b.yaml").send().await.unwrap();
+    assert_eq!(
+        desk.run(&["sync", "manifests", "--once", "--node", "node-2", "--to", "node-2"]).await.code,
+        0
+    );
+    cloud.put("status/sync/odd.json", "{}").await;
+    cloud.put("status/sync/not a node.json", "{}").await;
+    let all = desk.json(&["manifests", "status"]).await;
+    let of = |node: &Value| {
+        (node["node"].as_str().unwrap().to_owned(), node["state"].as_str().unwrap().to_owned())
+    };
+    let told: Vec<_> = all.as_array().unwrap().iter().map(of).collect();
+    let expected = [("odd", "unreadable"), ("node-1", "behind"), ("node-2", "current")];
+    assert_eq!(told, expected.map(|(node, state)| (node.to_owned(), state.to_owned())));
+    let files: Vec<&str> =
+        all[1]["files"].as_array().unwrap().iter().map(|file| file["state"].as_str().unwrap()).collect();
+    assert_eq!(files, ["behind", "extra", "missing"]);
+    let said = desk.run(&["manifests", "status", "node-1"]).await;
+    assert_eq!((said.code, said.out.lines().count()), (1, 4), "{said:?}");
+    assert_eq!(desk.run(&["manifests", "status", "node-9"]).await.code, 3);
 }

@@ -26,7 +26,7 @@ use crate::config::{Config, Permit, ReadOnly, Secret};
 use crate::domain::secret::{INDEX_LIMIT, Index};
 
 use super::OpError;
-use super::aws::connect;
+use super::aws::{connect, signature};
 use super::environment::Named;
 
 pub use compare::Sides;
@@ -80,20 +80,14 @@ impl Secrets {
     /// As [`connect`].
     pub async fn open(config: &Config, named: &Named, code: Option<&Secret>) -> Result<Self, OpError> {
         let cloud = connect(config, named, code).await?;
-        let variables = &cloud.file.variables;
-        let bucket = Bucket::new(
-            cloud.aws.sdk(),
-            cloud.settings.path_style,
-            &variables.secrets_bucket_name,
-            &variables.kms_master_id,
-        );
+        let bucket = cloud.secrets_bucket();
         let read_only = named.settings(config).is_some_and(|settings| settings.read_only);
         let local = config.permit();
         Ok(Self {
             inner: Arc::new(Inner {
                 environment: named.name.clone(),
                 bucket,
-                named_key: variables.kms_master_id.clone(),
+                named_key: cloud.file.variables.kms_master_id.clone(),
                 key: OnceCell::new(),
                 by: OnceCell::new(),
                 folder: named.secrets(config),
@@ -120,10 +114,7 @@ impl Secrets {
 
     /// Who we are to AWS: what a write is signed with.
     async fn by(&self) -> Result<&str, OpError> {
-        let ask = async || -> Result<String, OpError> {
-            let arn = self.inner.aws.identity().await?.arn;
-            Ok(arn.splitn(6, ':').nth(5).unwrap_or(&arn).to_owned())
-        };
+        let ask = || signature(&self.inner.aws);
         Ok(self.inner.by.get_or_try_init(ask).await?)
     }
 

@@ -67,6 +67,7 @@ impl<S: Store> Syncer<S> {
                 Ok(Some(objects)) => {
                     for object in objects {
                         if let Err(error) = listing.add(prefix, object) {
+                            round.broken = true;
                             round.problems.push(SyncProblem::new(None, &error));
                             return false;
                         }
@@ -78,6 +79,7 @@ impl<S: Store> Syncer<S> {
                 }
                 // What was listed is taken all the same; nothing is removed.
                 Err(error) => {
+                    round.broken = true;
                     round.problems.push(SyncProblem::new(None, &error));
                     return true;
                 }

@@ -103,8 +103,13 @@ impl Store for NodeBucket {
     async fn tell(&self, key: &str, bytes: Vec<u8>) -> Result<(), AwsError> {
         let (bytes, sha256) = (Bytes::from(bytes.clone()), Checksum::of(&bytes));
         for attempt in 1.. {
-            let there = self.bucket.head(key).await?;
-            let condition = there.map_or(Condition::IsNot, |facts| Condition::Is(facts.etag));
+            let condition = match self.bucket.head(key).await {
+                Ok(Some(facts)) => Condition::Is(facts.etag),
+                Ok(None) => Condition::IsNot,
+                // S3 says so of what is not there to who may read it and may not list its folder.
+                Err(error) if error.kind == AwsErrorKind::Forbidden => Condition::IsNot,
+                Err(error) => return Err(error),
+            };
             let content = Content::Bytes(bytes.clone());
             match self.bucket.put(&self.permit, key, content, sha256, &self.node, &condition).await {
                 // Another process of this node was quicker.
