@@ -201,6 +201,7 @@ async fn bucket(options: &Options, config: &Config) -> Result<(Bucket, bool), Sy
     }
     let request = Request {
         profile: options.profile.clone(),
+        credentials_file: None,
         region: options.region.clone(),
         default_region: DEFAULT_REGION.to_owned(),
         endpoint: options.endpoint.clone(),
