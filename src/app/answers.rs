@@ -105,6 +105,8 @@ pub(super) fn form_key(state: &mut State, form: &mut Form, key: Key) -> bool {
         Code::Down => form.focus = (form.focus + 1).min(cancel),
         Code::Left if form.focus == cancel => form.focus = submit,
         Code::Right if form.focus == submit => form.focus = cancel,
+        // As in fish: what is offered is taken by going over it.
+        Code::Right | Code::End if form.complete() => {}
         Code::Enter if form.focus == cancel => return false,
         Code::Enter if form.focus < submit => form.focus += 1,
         Code::Enter => return !submit_form(state, form),

@@ -87,6 +87,19 @@ impl LineEdit {
         }
     }
 
+    /// What would complete the word before the cursor, which stands at the end: the rest of the first known name that begins so.
+    #[must_use]
+    pub fn completion<'k>(&self, known: &'k [String]) -> Option<&'k str> {
+        let (before, after) = self.halves();
+        let word = before.rsplit(char::is_whitespace).next().filter(|word| !word.is_empty())?;
+        if !after.is_empty() {
+            return None;
+        }
+        // What holds a blank would have to be quoted.
+        let names = known.iter().filter(|name| !name.contains(char::is_whitespace));
+        names.filter_map(|name| name.strip_prefix(word)).find(|rest| !rest.is_empty())
+    }
+
     fn boundaries(&self) -> impl Iterator<Item = usize> {
         self.text.grapheme_indices(true).map(|(at, _)| at).chain([self.text.len()])
     }
@@ -129,6 +142,15 @@ mod tests {
             line.key(key.parse().unwrap());
         }
         line
+    }
+
+    #[test]
+    fn the_word_at_the_end_is_completed() {
+        let known = ["ops".to_owned(), "operators x".to_owned(), "ops:all".to_owned()];
+        let rest = |keys: &str| typed(keys).completion(&known).map(str::to_owned);
+        assert_eq!(rest("d e v space o"), Some("ps".to_owned()));
+        assert_eq!(rest("o p s"), Some(":all".to_owned()), "one that is whole already may go on");
+        assert_eq!((rest("o left"), rest("x"), rest("o p s space")), (None, None, None));
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub struct FormField {
     pub input: LineEdit,
     /// What it wants.
     pub hint: &'static str,
+    /// Names that complete what is typed.
+    pub known: Vec<String>,
     /// What is wrong with it.
     pub problem: Option<String>,
 }
@@ -81,6 +83,7 @@ impl Form {
             name,
             input: LineEdit::new(&text),
             hint,
+            known: Vec::new(),
             problem: None,
         };
         let fields = fields.into_iter().map(field).collect();
@@ -226,6 +229,15 @@ impl Form {
             field.input.insert(text);
             field.problem = None;
         }
+    }
+
+    /// Completes the word that is typed, where the cursor is at its end. Whether there was something to complete.
+    pub fn complete(&mut self) -> bool {
+        let Some(field) = self.fields.get_mut(self.focus) else { return false };
+        let Some(rest) = field.input.completion(&field.known) else { return false };
+        field.input.insert(rest);
+        field.problem = None;
+        true
     }
 
     fn text(&self, at: usize) -> &str {

@@ -85,6 +85,11 @@ fn field_line(pen: &Pen<'_>, field: &FormField, labels: usize, focused: bool, co
         ));
     } else {
         line.push(piece(pen, &cut_end(&harmless(after), room.saturating_sub(width(shown)), ""), Role::Input));
+        if let Some(rest) = field.input.completion(&field.known) {
+            let rest = format!("{rest}  (right)");
+            let room = room.saturating_sub(width(shown) + 1);
+            line.push(piece(pen, &cut_end(&harmless(&rest), room, pen.symbols().ellipsis()), Role::Disabled));
+        }
     }
     line
 }
