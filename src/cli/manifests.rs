@@ -57,7 +57,7 @@ impl From<ManifestsError> for Failure {
 
 /// Runs one command.
 pub async fn run(command: Command, config: &Config, format: Format) -> ExitCode {
-    finish(go(command, config, format.output).await)
+    finish(Box::pin(go(command, config, format.output)).await)
 }
 
 async fn go(command: Command, config: &Config, output: Output) -> Result<(), Failure> {
@@ -79,7 +79,7 @@ async fn go(command: Command, config: &Config, output: Output) -> Result<(), Fai
 fn rendered(config: &Config, names: &[String]) -> Result<Vec<ManifestFile>, Failure> {
     let named = environment::named(config, None)?;
     let variables = super::env::read(config, &named)?;
-    Ok(manifests::render(config, &variables, names)?)
+    Ok(manifests::render(&named.manifests(config), &variables, names)?)
 }
 
 /// A file, for programs.
@@ -132,7 +132,8 @@ fn document(file: &ManifestFile) -> Result<(), Failure> {
 
 fn place(config: &Config, files: &[ManifestFile], to: &Path, output: Output) -> Result<(), Failure> {
     let permit = config.permit().map_err(EnvironmentError::from)?;
-    let placed = manifests::place(&permit, config, files, to)?;
+    let named = environment::named(config, None)?;
+    let placed = manifests::place(&permit, &named.manifests(config), files, to)?;
     if output != Output::Table {
         output.print(&placed, |_| Table::pairs())?;
         return Ok(());

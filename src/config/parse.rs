@@ -156,6 +156,7 @@ fn environment(t: &mut Reader<'_>) -> Environment {
         aws: t.section("aws", aws),
         variables: t.path("variables"),
         secrets: t.path("secrets"),
+        manifests: t.path("manifests"),
         ara: t.optional_section("ara", ara),
         policy: t.section("policy", policy),
         targets: t.section("targets", targets),

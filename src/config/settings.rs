@@ -188,6 +188,8 @@ pub struct Environment {
     pub variables: Option<PathBuf>,
     /// The folder of its secrets' local copy; none: its name in the folder of all.
     pub secrets: Option<PathBuf>,
+    /// The folder of its manifests; none: that of all.
+    pub manifests: Option<PathBuf>,
     /// ARA; none: results are not recorded.
     pub ara: Option<Ara>,
     /// The policy.

@@ -23,6 +23,7 @@ impl Config {
                 aws: AwsSettings::default(),
                 variables: None,
                 secrets: None,
+                manifests: None,
                 ara: None,
                 policy: Policy {
                     source: String::new(),

@@ -119,6 +119,13 @@ impl Named {
         own.or_else(|| file.and_then(|file| file.variables.aws_profile.clone())).unwrap_or_else(usual)
     }
 
+    /// The folder of its manifests and their templates.
+    #[must_use]
+    pub fn manifests(&self, config: &Config) -> PathBuf {
+        let own = self.settings(config).and_then(|settings| settings.manifests.clone());
+        own.unwrap_or_else(|| config.platform.manifests.clone())
+    }
+
     /// The folder of its secrets' local copy.
     #[must_use]
     pub fn secrets(&self, config: &Config) -> PathBuf {

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::environment::EnvironmentError;
 use crate::backend::folder::{Folder, FolderError, Found, Over, Writer};
-use crate::config::{Config, Permit, VariablesFile};
+use crate::config::{Permit, VariablesFile};
 use crate::domain::manifest::{self, Fault, ManifestFile, Role, Sources};
 use crate::domain::secret::{CHECK_LIMIT, RelativePath, shown};
 
@@ -91,17 +91,17 @@ fn put(writer: &Writer, file: &ManifestFile) -> Result<(), FolderError> {
     staged.place(Over::Anything).map(|_| ())
 }
 
-/// Renders an environment's manifests: all, or those that `names` name by the path of what is made, of what it is made of, or of a folder
+/// Renders an environment's manifests, of this folder: all, or those that `names` name by the path of what is made, of what it is made of, or of a folder
 /// above it.
 ///
 /// # Errors
 /// When the environment's variables or any file that is wanted has mistakes: all of them at once.
 pub fn render(
-    config: &Config,
+    folder: &Path,
     variables: &VariablesFile,
     names: &[String],
 ) -> Result<Vec<ManifestFile>, ManifestsError> {
-    let sources = read(&config.platform.manifests)?;
+    let sources = read(folder)?;
     let unknown: Vec<String> =
         names.iter().filter(|name| !sources.keys().any(|path| is_named(name, path))).cloned().collect();
     if !unknown.is_empty() {
@@ -142,7 +142,7 @@ fn read(path: &Path) -> Result<Sources, ManifestsError> {
         Found::File { path, stat } => paths.push((path, stat.size)),
         Found::Odd { path, .. } | Found::Unnamable { path, .. } if hidden(&path) => {}
         Found::Odd { path, what } => {
-            faults.push(format!("{path} is {what}: put a file there, or take it away"))
+            faults.push(format!("{path} is {what}: put a file there, or take it away"));
         }
         Found::Unnamable { path, reason } => {
             let why = reason.map_or_else(|| "its name is not UTF-8".to_owned(), |reason| reason.to_string());
@@ -177,17 +177,17 @@ pub struct Placed {
     pub others: Vec<String>,
 }
 
-/// Writes what was rendered to a folder: each file whole or not at all, and none that is so already.
+/// Writes what was rendered of the folder `manifests` to another one: each file whole or not at all, and none that is so already.
 ///
 /// # Errors
 /// When the folder cannot be written, somebody else writes to it, or it is in the folder of manifests.
 pub fn place(
     permit: &Permit,
-    config: &Config,
+    manifests: &Path,
     files: &[ManifestFile],
     to: &Path,
 ) -> Result<Placed, ManifestsError> {
-    if real(to).starts_with(real(&config.platform.manifests)) {
+    if real(to).starts_with(real(manifests)) {
         return Err(ManifestsError::Inside(to.to_owned()));
     }
     let folder = Folder::create(permit, to)?;

@@ -26,7 +26,7 @@ use crate::domain::secret::RelativePath;
 use disk::Disk;
 use tell::Word;
 
-pub use store::{NodeBucket, Store};
+pub use store::{NodeBucket, Opened, Store};
 
 /// The file that what is remembered stands in. It is not called `.json`: who applies a folder of manifests takes those for one.
 const MEMORY: &str = "sync-state";

@@ -27,6 +27,14 @@ const SECRETS: [(&str, &str); 5] = [
     ("secure/etcd.env", include_str!("../../assets/play/secrets/secure/etcd.env")),
 ];
 
+/// The manifests that a new playground has: they are the operator's then.
+const MANIFESTS: [(&str, &str); 4] = [
+    ("_labels.j2", include_str!("../../assets/manifests/_labels.j2")),
+    ("addons/etcd-endpoints.yaml.j2", include_str!("../../assets/manifests/addons/etcd-endpoints.yaml.j2")),
+    ("platform/namespace.yaml", include_str!("../../assets/manifests/platform/namespace.yaml")),
+    ("platform/settings.yaml.j2", include_str!("../../assets/manifests/platform/settings.yaml.j2")),
+];
+
 /// What the environment's table in the configuration names.
 #[derive(Debug, Clone)]
 pub(super) struct Cloud {
@@ -34,6 +42,7 @@ pub(super) struct Cloud {
     pub(super) credentials: PathBuf,
     pub(super) variables: PathBuf,
     pub(super) secrets: PathBuf,
+    pub(super) manifests: PathBuf,
 }
 
 impl Cloud {
@@ -44,6 +53,7 @@ impl Cloud {
             credentials: root.join("aws-credentials"),
             variables: root.join("play.tfvars"),
             secrets: root.join("secrets"),
+            manifests: root.join("manifests"),
         }
     }
 }
@@ -51,6 +61,7 @@ impl Cloud {
 /// Fills the server, which has just started and is empty, and writes the files that lead there.
 pub(super) async fn fill(cloud: &Cloud, permit: &Permit) -> Result<(), PlayError> {
     private_file(NAME, &cloud.credentials, CREDENTIALS)?;
+    manifests(&cloud.manifests)?;
     let failed = |error: &dyn std::fmt::Display| PlayError::SetUp(error.to_string());
     let request = Request {
         profile: environment::PLAY.to_owned(),
@@ -78,6 +89,20 @@ pub(super) async fn fill(cloud: &Cloud, permit: &Permit) -> Result<(), PlayError
             let put = bucket.put(permit, key, content, sum, "hostwright play", &Condition::IsNot);
             put.await.map_err(|error| failed(&error))?;
         }
+    }
+    Ok(())
+}
+
+/// Writes the sample, unless there is something already.
+fn manifests(folder: &Path) -> Result<(), PlayError> {
+    if folder.exists() {
+        return Ok(());
+    }
+    for (name, text) in MANIFESTS {
+        let path = folder.join(name);
+        let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        made.map_err(|error| PlayError::SetUp(format!("cannot make {}: {error}", folder.display())))?;
+        private_file(NAME, &path, text)?;
     }
     Ok(())
 }

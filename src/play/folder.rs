@@ -147,6 +147,7 @@ impl Folder {
             "aws": {"endpoint": addresses.cloud.endpoint, "credentials_file": addresses.cloud.credentials},
             "variables": addresses.cloud.variables,
             "secrets": addresses.cloud.secrets,
+            "manifests": addresses.cloud.manifests,
             "policy": {"source": self.path("policy"), "variables": {"hosts_dir": hosts}},
         });
         if let (Some(url), Some(object)) = (&addresses.amqp, environment.as_object_mut()) {

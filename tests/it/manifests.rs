@@ -266,10 +266,9 @@ async fn somebody_who_is_quicker_is_not_overwritten() {
     let mut config =
         hostwright::config::load_with(&sources, &hostwright::config::Variables::default()).unwrap();
     config.platform.environments = desk.path().join("environments");
-    config.platform.manifests = desk.path().join("platform/manifests");
     let named = named(&config, None).unwrap();
     let file = hostwright::ops::environment::variables(&config, &named).unwrap();
-    let files = manifests::render(&config, &file, &[]).unwrap();
+    let files = manifests::render(&desk.path().join("platform/manifests"), &file, &[]).unwrap();
     let bucket = ManifestBucket::new(cloud.backend(), "staging", config.permit());
     let compared = bucket.compare(&files, &[]).await.unwrap();
     cloud.put("manifests/a.yaml", "theirs: 1\n").await;

@@ -254,6 +254,7 @@ pub(crate) fn settings_of(
             aws: AwsSettings::default(),
             variables: None,
             secrets: None,
+            manifests: None,
             hook: None,
             hook_token_file: None,
             shell: vec![],

@@ -33,14 +33,14 @@ pub trait Store: Send + Sync {
         pages: &mut Self::Pages,
     ) -> impl Future<Output = Result<Option<Vec<Object>>, AwsError>> + Send;
 
-    /// Begins to read an object as it was listed, and says its version. None: it is not that one any more.
+    /// Begins to read an object as it was listed. None: it is not that one any more.
     ///
     /// # Errors
     /// When the bucket does not answer, or we may not.
     fn open(
         &self,
         object: &Object,
-    ) -> impl Future<Output = Result<Option<(Option<String>, Self::Body)>, AwsError>> + Send;
+    ) -> impl Future<Output = Result<Option<Opened<Self::Body>>, AwsError>> + Send;
 
     /// The next piece; none: that was all.
     ///
@@ -53,6 +53,15 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// When the bucket does not answer, or we may not.
     fn tell(&self, key: &str, bytes: Vec<u8>) -> impl Future<Output = Result<(), AwsError>> + Send;
+}
+
+/// An object that is being read.
+#[derive(Debug)]
+pub struct Opened<B> {
+    /// Its version, where the bucket keeps versions.
+    pub version_id: Option<String>,
+    /// What is in it.
+    pub body: B,
 }
 
 /// A bucket in S3.
@@ -88,9 +97,9 @@ impl Store for NodeBucket {
         pages.next().await
     }
 
-    async fn open(&self, object: &Object) -> Result<Option<(Option<String>, Download)>, AwsError> {
+    async fn open(&self, object: &Object) -> Result<Option<Opened<Download>>, AwsError> {
         match self.bucket.get(&object.key, &Which::Is(object.etag.clone())).await {
-            Ok(download) => Ok(download.map(|download| (download.facts.version.clone(), download))),
+            Ok(download) => Ok(download.map(|body| Opened { version_id: body.facts.version.clone(), body })),
             Err(error) if error.kind == AwsErrorKind::Conflict => Ok(None),
             Err(error) => Err(error),
         }

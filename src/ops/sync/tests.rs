@@ -71,7 +71,7 @@ impl Store for &Bucket {
         Ok(Some(page).filter(|page| !page.is_empty()))
     }
 
-    async fn open(&self, object: &Object) -> Result<Option<(Option<String>, Self::Body)>, AwsError> {
+    async fn open(&self, object: &Object) -> Result<Option<Opened<Self::Body>>, AwsError> {
         self.opened.lock().unwrap().push(object.key.clone());
         let Some(bytes) = self.objects.lock().unwrap().get(&object.key).cloned() else { return Ok(None) };
         if etag(&bytes) != object.etag {
@@ -84,7 +84,7 @@ impl Store for &Bucket {
         if self.long.lock().unwrap().as_ref() == Some(&object.key) {
             pieces.push(Ok(Bytes::from_static(b"more")));
         }
-        Ok(Some((Some("v1".to_owned()), pieces.into_iter())))
+        Ok(Some(Opened { version_id: Some("v1".to_owned()), body: pieces.into_iter() }))
     }
 
     async fn piece(&self, body: &mut Self::Body) -> Result<Option<Bytes>, AwsError> {

@@ -8,7 +8,7 @@ use crate::domain::aws::AwsError;
 use crate::domain::manifest::{Taken, Transfer};
 use crate::domain::secret::RelativePath;
 
-use super::Store;
+use super::{Opened, Store};
 
 /// How many bytes are held before they are written.
 const PIECE: usize = 256 * 1024;
@@ -41,7 +41,7 @@ pub(super) async fn fetch<S: Store>(
     transfer: &Transfer,
 ) -> Result<Fetched, TransferError> {
     let Transfer { path, object, .. } = transfer;
-    let Some((version_id, mut body)) = store.open(object).await? else { return Ok(Fetched::Moving) };
+    let Some(Opened { version_id, mut body }) = store.open(object).await? else { return Ok(Fetched::Moving) };
     let begin = {
         let (writer, path) = (Arc::clone(writer), path.clone());
         move || writer.stage(&path)
