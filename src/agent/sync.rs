@@ -160,7 +160,11 @@ pub async fn run(
         None => NodeName::parse(&rustix::system::uname().nodename().to_string_lossy())?,
     };
     let permit = config.permit()?;
-    let (bucket, encrypts) = bucket(&options, config).await?;
+    let (bucket, encrypts) = tokio::select! {
+        biased;
+        () = shutdown.cancelled() => return Ok(u8::from(options.once)),
+        connected = bucket(&options, config) => connected?,
+    };
     let to = std::path::absolute(&options.to).unwrap_or_else(|_| options.to.clone());
     let settings = SyncOptions {
         scope,

@@ -33,7 +33,12 @@ impl<S: Store> Syncer<S> {
         self.command(&mut round, stop).await?;
         self.count(&round);
         let synced = self.counters.borrow().synced;
-        self.word.say(&self.store, &self.options, &self.disk.memory, &round, synced).await;
+        let said = self.word.say(&self.store, &self.options, &self.disk.memory, &round, synced);
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = said => {}
+        }
         Ok(round)
     }
 
