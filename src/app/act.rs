@@ -2,7 +2,8 @@
 
 use super::describe;
 use super::dialog::{Dialog, Palette, TextKind};
-use super::effect::{Effect, EffectId, Fetch};
+use super::effect::{Effect, EffectId};
+use super::fetch::Fetch;
 use super::items::{Item, Topic};
 use super::notice::Level;
 use super::screens::Screen;
@@ -10,9 +11,10 @@ use super::screens::run::Pane;
 use super::seen::Seen;
 use super::state::State;
 use super::{
-    act_list, act_run, approvals, flight, input, open, permit, place, rights, screens, texts, update,
+    act_list, act_run, approvals, flight, input, open, permit, place, rights, screens, secrets, texts, update,
 };
 use crate::config::Action;
+use crate::domain::secret::tree::{Order, folder_of, key_of};
 
 /// Does an action, or says why it cannot be done.
 pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
@@ -47,6 +49,7 @@ pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
         Action::GoHosts => open::go(state, Screen::Hosts),
         Action::GoRuns => open::go(state, Screen::Runs),
         Action::GoTargets => open::go(state, Screen::List(Topic::Targets)),
+        Action::GoSecrets => open::go(state, Screen::Secrets),
         Action::GoTokens => open::go(state, Screen::List(Topic::Tokens)),
         Action::GoQueue => open::go(state, Screen::List(Topic::Queue)),
         Action::GoActivity => open::go(state, Screen::List(Topic::Activity)),
@@ -88,6 +91,7 @@ pub(super) fn act(state: &mut State, seen: &Seen, action: Action) {
                 },
             );
         }
+        _ if secrets::act::owns(state, action) => secrets::act::act(state, seen, action),
         _ if act_list::owns(action) => act_list::act(state, seen, action),
         _ if state.screen == Screen::Run => act_run::act(state, seen, action),
         _ => act_in_table(state, seen, action),
@@ -154,6 +158,10 @@ fn enter(state: &mut State, seen: &Seen) {
     }
     if state.screen == Screen::Run {
         act_run::enter(state);
+    } else if state.screen == Screen::Secrets {
+        secrets::act::enter(state, seen);
+    } else if state.screen == Screen::Versions {
+        secrets::act::open_version(state, seen);
     } else if let Some(uid) = &seen.subject {
         open::open_run(state, uid);
         update::rest(state);
@@ -171,6 +179,11 @@ fn copy(state: &mut State, seen: &Seen) {
             let item = seen.subject.as_ref().and_then(|key| state.shown_list()?.item(key));
             item.map(Item::copied)
         }
+        Screen::Secrets => {
+            seen.subject.as_deref().map(|id| key_of(id).or(folder_of(id)).unwrap_or(id).to_owned())
+        }
+        Screen::Versions => seen.subject.clone(),
+        Screen::Differences => return secrets::pages::copy(state),
         Screen::Runs => run.map(|r| r.name.clone()),
         _ => run.map(|r| r.host.to_string()),
     };
@@ -200,7 +213,8 @@ fn act_in_table(state: &mut State, seen: &Seen, action: Action) {
         Action::Sort => table.next_column(match screen {
             Screen::Hosts => screens::hosts::COLUMNS.len(),
             Screen::List(topic) => topic.columns().len(),
-            Screen::Runs | Screen::Run => screens::runs::COLUMNS.len(),
+            Screen::Secrets => Order::COLUMNS.len(),
+            _ => screens::runs::COLUMNS.len(),
         }),
         Action::Reverse => table.reverse(),
         Action::Wide => table.toggle_wide(),

@@ -3,7 +3,8 @@
 use super::change::Change;
 use super::dialog::{Button, Confirm, Dialog, Intent, TextKind, Typed};
 use super::edit::LineEdit;
-use super::effect::{Effect, EffectId, Fetch};
+use super::effect::{Effect, EffectId};
+use super::fetch::Fetch;
 use super::filter::Record;
 use super::form::Form;
 use super::items::Item;

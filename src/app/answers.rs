@@ -7,7 +7,7 @@ use super::form::{Form, Wanted};
 use super::notice::Level;
 use super::seen::Seen;
 use super::state::State;
-use super::{act, flight, open, permit};
+use super::{act, flight, open, permit, secrets};
 use crate::config::{Action, Code, Found, Key};
 use crate::domain::Parameters;
 
@@ -69,6 +69,12 @@ fn press(state: &mut State, confirm: &Confirm, at: usize) -> bool {
             flight::start(state, Effect::Release { id: EffectId(0), hold });
         }
         Intent::Edit => open::edit(state, confirm),
+        Intent::Secrets(deed) => secrets::act::start(state, deed),
+        Intent::EditShow(id) => {
+            state.outbox.push(Effect::EditShow(id));
+            return true;
+        }
+        Intent::EditAgain(id) => state.outbox.push(Effect::EditAgain(id)),
         Intent::Changes(changes) => flight::changes(state, changes),
         Intent::Do(verb, subjects) => decided(state, verb, subjects, None),
     }
@@ -127,6 +133,7 @@ fn submit_form(state: &mut State, form: &mut Form) -> bool {
         Ok(Wanted::Hold(reason)) => {
             flight::start(state, Effect::Hold { id: EffectId(0), reason });
         }
+        Ok(Wanted::Code(code)) => state.outbox.push(Effect::GiveCode(code)),
         Ok(Wanted::Change(change)) => flight::changes(state, vec![change]),
         Ok(Wanted::Approve(subjects, parameters)) => {
             decided(state, Verb::Approve, subjects, Some(&parameters));

@@ -4,6 +4,7 @@ use super::change::Change;
 use super::dialog::{Confirm, Dialog, Intent, Subject, Verb};
 use super::items::{Item, Topic};
 use super::screens::Screen;
+use super::secrets;
 use super::seen::Seen;
 use super::state::State;
 use crate::domain::{Kind, Phase, Run};
@@ -20,7 +21,7 @@ pub(super) fn of(state: &State, seen: &Seen) -> Option<String> {
     Some(quoted.join(" "))
 }
 
-fn words(fixed: &str, rest: impl IntoIterator<Item = String>) -> Vec<String> {
+pub(super) fn words(fixed: &str, rest: impl IntoIterator<Item = String>) -> Vec<String> {
     fixed.split(' ').map(str::to_owned).chain(rest).collect()
 }
 
@@ -30,8 +31,9 @@ fn of_question(confirm: &Confirm) -> Option<Vec<String>> {
     match intent {
         Intent::Do(verb, subjects) => Some(of_deed(*verb, subjects)),
         Intent::Changes(changes) => of_changes(changes),
+        Intent::Secrets(deed) => Some(secrets::command::of_deed(deed)),
         Intent::Release(_) => Some(words("approvals release", [])),
-        Intent::Edit | Intent::Switch(_) | Intent::Quit => None,
+        Intent::Edit | Intent::EditAgain(_) | Intent::EditShow(_) | Intent::Switch(_) | Intent::Quit => None,
     }
 }
 
@@ -81,6 +83,9 @@ fn of_changes(changes: &[Change]) -> Option<Vec<String>> {
 }
 
 fn of_row(state: &State, seen: &Seen) -> Option<Vec<String>> {
+    if matches!(state.screen, Screen::Secrets | Screen::Versions | Screen::Differences) {
+        return Some(secrets::command::of_row(state, seen));
+    }
     if let Screen::List(topic) = state.screen {
         return Some(match seen.subject.as_ref().and_then(|key| state.list(topic)?.item(key)) {
             Some(Item::Target(target)) if target.unknown.is_none() => {

@@ -3,9 +3,10 @@
 use super::change::Change;
 use super::document::Document;
 use super::edit::LineEdit;
-use super::effect::RunRef;
+use super::effect::{EffectId, RunRef};
 use super::filter::{Filter, Scratch};
 use super::form::Form;
+use super::secrets::SecretDeed;
 use super::state::State;
 use crate::config::{ACTIONS, Action, Scope};
 use crate::domain::approvals::Hold;
@@ -73,6 +74,12 @@ pub enum Intent {
     Edit,
     /// Change what is listed.
     Changes(Vec<Change>),
+    /// Do something with secrets.
+    Secrets(SecretDeed),
+    /// Open the text that this effect had edited again.
+    EditAgain(EffectId),
+    /// Show what differs in the text that this effect had edited, with its values.
+    EditShow(EffectId),
     /// Release approvals from this hold.
     Release(Hold),
     /// Leave this environment for the one of this name.

@@ -1,7 +1,10 @@
 //! The complete list of what the console can do to the world. Effects carry what, never how.
 
 use super::change::Change;
+use super::fetch::Fetch;
 use super::items::Topic;
+use super::secrets::SecretDeed;
+use crate::config::Secret;
 use crate::domain::approvals::Hold;
 use crate::domain::{HostName, Parameters};
 
@@ -18,29 +21,6 @@ pub struct RunRef {
     pub name: String,
     /// The host, for messages.
     pub host: HostName,
-}
-
-/// Something to be fetched and shown.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Fetch {
-    /// The command that a machine joins with under this token: [`Answer::Text`](super::Answer::Text).
-    JoinCommand(String),
-    /// What is known of the cluster: [`Answer::Cluster`](super::Answer::Cluster).
-    Cluster,
-    /// The run's Job as YAML: [`Answer::Text`](super::Answer::Text).
-    Yaml(RunRef),
-}
-
-impl Fetch {
-    /// What it fetches, as the start of a sentence in the making.
-    #[must_use]
-    pub fn doing(&self) -> String {
-        match self {
-            Self::JoinCommand(token) => format!("making the join command of {token}"),
-            Self::Cluster => "looking at the cluster".to_owned(),
-            Self::Yaml(run) => format!("fetching {}", run.name),
-        }
-    }
 }
 
 /// Something for the shell to do.
@@ -117,6 +97,19 @@ pub enum Effect {
         /// What.
         change: Change,
     },
+    /// Do something with secrets.
+    Secret {
+        /// The id of the answer.
+        id: EffectId,
+        /// What.
+        deed: SecretDeed,
+    },
+    /// Open the text that this effect had edited again.
+    EditAgain(EffectId),
+    /// Show what differs in it, with its values.
+    EditShow(EffectId),
+    /// Take this code of an MFA device for the credentials.
+    GiveCode(Secret),
     /// Open a shell on the host of this run, with the terminal as its own.
     Shell {
         /// The id of the answer.
@@ -164,6 +157,8 @@ pub enum Effect {
     },
     /// Send the rows of this topic now and from time to time, in place of any other's.
     Look(Topic),
+    /// The same with the secrets.
+    LookSecrets,
     /// Stop sending them.
     LookAway,
     /// Put this text into the clipboard, exactly; the answer says how it went.
@@ -219,6 +214,7 @@ impl Effect {
             | Self::Hold { id, .. }
             | Self::Release { id, .. }
             | Self::Change { id, .. }
+            | Self::Secret { id, .. }
             | Self::Shell { id, .. }
             | Self::Fetch { id, .. }
             | Self::BootMachine { id }
@@ -230,7 +226,11 @@ impl Effect {
             Self::Follow { .. }
             | Self::Unfollow { .. }
             | Self::Look(_)
+            | Self::LookSecrets
             | Self::LookAway
+            | Self::EditAgain(_)
+            | Self::EditShow(_)
+            | Self::GiveCode(_)
             | Self::Cancel(_)
             | Self::WriteLog(_)
             | Self::Notify(_)
@@ -246,6 +246,7 @@ impl Effect {
     #[must_use]
     pub fn changes(&self) -> bool {
         match self {
+            Self::Secret { deed, .. } => deed.changes(),
             Self::Approve { .. }
             | Self::Check { .. }
             | Self::Reject { .. }
@@ -263,7 +264,11 @@ impl Effect {
             | Self::Follow { .. }
             | Self::Unfollow { .. }
             | Self::Look(_)
+            | Self::LookSecrets
             | Self::LookAway
+            | Self::EditAgain(_)
+            | Self::EditShow(_)
+            | Self::GiveCode(_)
             | Self::Copy { .. }
             | Self::CopyBytes { .. }
             | Self::SaveLog { .. }
@@ -281,7 +286,16 @@ impl Effect {
     /// True for what may take long: it can be cancelled, and leaves nothing half done.
     #[must_use]
     pub fn is_long(&self) -> bool {
-        matches!(self, Self::SaveLog { .. })
+        match self {
+            Self::Secret { deed, .. } => deed.transfers(),
+            other => matches!(other, Self::SaveLog { .. }),
+        }
+    }
+
+    /// True for what ends by itself when it is cancelled, and says what it did till then.
+    #[must_use]
+    pub fn is_stoppable(&self) -> bool {
+        matches!(self, Self::Secret { deed, .. } if deed.transfers())
     }
 
     /// What it does, as the start of a sentence in the making: `approving web-7.example.org`.
@@ -297,9 +311,12 @@ impl Effect {
             Self::Hold { .. } => "holding all approvals".to_owned(),
             Self::Release { .. } => "releasing approvals".to_owned(),
             Self::Change { change, .. } => change.doing(),
+            Self::Secret { deed, .. } => deed.doing(),
+            Self::EditAgain(_) | Self::EditShow(_) => "editing again".to_owned(),
+            Self::GiveCode(_) => "giving a code".to_owned(),
             Self::Shell { run, .. } => format!("opening a shell on {}", run.host),
             Self::Fetch { what, .. } => what.doing(),
-            Self::Look(_) | Self::LookAway => "fetching the rows".to_owned(),
+            Self::Look(_) | Self::LookSecrets | Self::LookAway => "fetching the rows".to_owned(),
             Self::BootMachine { .. } => "booting a machine".to_owned(),
             Self::OpenRun { run, .. } => format!("fetching {}", run.name),
             Self::FetchResult { .. } => "fetching the result".to_owned(),
@@ -336,9 +353,14 @@ impl Effect {
             Self::Hold { .. }
             | Self::Release { .. }
             | Self::Change { .. }
+            | Self::Secret { .. }
             | Self::Fetch { .. }
             | Self::Look(_)
+            | Self::LookSecrets
             | Self::LookAway
+            | Self::EditAgain(_)
+            | Self::EditShow(_)
+            | Self::GiveCode(_)
             | Self::BootMachine { .. }
             | Self::Copy { .. }
             | Self::CopyBytes { .. }
@@ -365,6 +387,7 @@ impl Effect {
             | Self::Hold { id, .. }
             | Self::Release { id, .. }
             | Self::Change { id, .. }
+            | Self::Secret { id, .. }
             | Self::Shell { id, .. }
             | Self::Fetch { id, .. }
             | Self::BootMachine { id }

@@ -10,7 +10,8 @@ use super::time;
 use crate::domain::{Phase, Run};
 
 /// The fields that a filter can name.
-const FIELDS: [&str; 8] = ["phase", "group", "label", "age", "host", "address", "kind", "by"];
+const FIELDS: [&str; 11] =
+    ["phase", "group", "label", "age", "host", "address", "kind", "by", "state", "area", "key"];
 
 /// A field whose value is a text or several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,12 @@ pub enum Field {
     Kind,
     /// `by:`: who did or decided.
     By,
+    /// `state:`: what changed where.
+    State,
+    /// `area:`: the part of the bucket; its beginning.
+    Area,
+    /// `key:`: the key that it is encrypted with.
+    Key,
 }
 
 /// What a filter asks of a row.
@@ -59,7 +66,7 @@ impl Record for Run {
     fn has(&self, field: Field, value: &str) -> bool {
         match field {
             Field::Group => self.groups.iter().any(|g| contains(g, value)),
-            Field::Label => false,
+            Field::Label | Field::State | Field::Area | Field::Key => false,
             Field::Host => self.host.as_str().contains(value),
             Field::Address => self.address.is_some_and(|a| a.to_string().starts_with(value)),
             Field::Kind => self.kind.as_str().starts_with(value),
@@ -204,6 +211,9 @@ fn test(word: &str, inverted: bool) -> Result<Option<Test>, String> {
         "address" => Ok(Some(Test::Field(Field::Address, lower))),
         "kind" => Ok(Some(Test::Field(Field::Kind, lower))),
         "by" => Ok(Some(Test::Field(Field::By, lower))),
+        "state" => Ok(Some(Test::Field(Field::State, lower))),
+        "area" => Ok(Some(Test::Field(Field::Area, lower))),
+        "key" => Ok(Some(Test::Field(Field::Key, lower))),
         "age" => age(value).map(Some),
         _ => Err(unknown_field(field)),
     }

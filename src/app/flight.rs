@@ -6,6 +6,7 @@ use super::effect::{Effect, EffectId};
 use super::msg::Answer;
 use super::notice::{Bulk, BulkRow, Entry, InFlight, Level};
 use super::screens::Screen;
+use super::secrets;
 use super::state::State;
 use super::texts;
 use super::update;
@@ -109,6 +110,7 @@ pub(super) fn answer(state: &mut State, id: EffectId, result: Result<Answer, Pro
     let Some(at) = state.in_flight.iter().position(|f| f.id == id) else { return };
     let flight = state.in_flight.remove(at);
     state.touch();
+    state.secrets.transfer.take_if(|(transfer, _)| *transfer == id);
     let uid = flight.effect.run().map(str::to_owned);
     if flight.effect.changes() {
         let outcome = match &result {
@@ -132,8 +134,15 @@ pub(super) fn answer(state: &mut State, id: EffectId, result: Result<Answer, Pro
     {
         update::show_settled(state);
     }
+    if let Effect::Secret { deed, .. } = &flight.effect
+        && !secrets::answers::answer(state, deed, &result)
+    {
+        return;
+    }
     let text = match result {
         Ok(Answer::Done(text)) => Ok(text),
+        // Taken in above.
+        Ok(Answer::Secrets(_) | Answer::Versions(_) | Answer::Compared(_)) => return,
         Ok(Answer::Run(details)) => {
             state.store.put_details(*details);
             return;

@@ -7,6 +7,7 @@ use super::dialog::Subject;
 use super::edit::LineEdit;
 use super::state::State;
 use super::time;
+use crate::config::Secret;
 use crate::domain::approvals;
 use crate::domain::target::{self, LabelChange, NewTarget};
 use crate::domain::{NODE_GROUP, Parameters, is_token_group};
@@ -24,6 +25,8 @@ pub enum Purpose {
     MintToken,
     /// Hold all approvals.
     Hold,
+    /// Give the code of an MFA device.
+    Code,
 }
 
 /// One field.
@@ -65,6 +68,8 @@ pub enum Wanted {
     Change(Change),
     /// Hold all approvals, for this reason.
     Hold(String),
+    /// Take this code of an MFA device.
+    Code(Secret),
     /// Approve these runs so.
     Approve(Vec<Subject>, Parameters),
 }
@@ -130,6 +135,13 @@ impl Form {
         Self::new("Hold all approvals".to_owned(), "hold", Purpose::Hold, fields)
     }
 
+    /// The code of an MFA device.
+    #[must_use]
+    pub fn code() -> Self {
+        let fields = vec![("code", String::new(), "six digits, as the device shows them now")];
+        Self::new("Code of your MFA device".to_owned(), "give", Purpose::Code, fields)
+    }
+
     /// Everything that an approval fixes.
     #[must_use]
     pub fn approve(title: String, subjects: Vec<Subject>, usual: &Parameters) -> Self {
@@ -189,6 +201,15 @@ impl Form {
             }
             Purpose::Hold => {
                 Ok(Wanted::Hold(approvals::reason(self.text(0)).map_err(|e| (0, e.to_string()))?))
+            }
+            Purpose::Code => {
+                let code: String = self.text(0).chars().filter(|c| !c.is_whitespace()).collect();
+                let right = code.len() == 6 && code.bytes().all(|b| b.is_ascii_digit());
+                if right {
+                    Ok(Wanted::Code(Secret::new(code)))
+                } else {
+                    Err((0, "write the six digits".to_owned()))
+                }
             }
             Purpose::Approve(subjects) => Ok(Wanted::Approve(subjects.clone(), self.parameters()?)),
         }

@@ -9,7 +9,7 @@ use super::screens::Screen;
 use super::seen::{Hit, Mouse, Seen};
 use super::state::State;
 use super::table::Move;
-use super::{act, answers, flight, open, update};
+use super::{act, answers, flight, open, secrets, update};
 use crate::config::{Action, Code, Found, Key};
 
 /// How many rows one notch of the wheel moves.
@@ -38,13 +38,16 @@ fn take_over(state: &mut State, seen: &Seen) -> Seen {
     let mut seen = seen.clone();
     if state.table().is_some_and(super::table::Table::is_ahead) {
         seen.subject = match state.screen {
-            Screen::List(_) => state.table().and_then(|t| t.cursor()).map(str::to_owned),
+            Screen::List(_) | Screen::Secrets | Screen::Versions => {
+                state.table().and_then(|t| t.cursor()).map(str::to_owned)
+            }
             _ => state.current().map(|r| r.uid.clone()),
         };
     }
     if let Some(table) = state.table_mut() {
         table.seen(seen.list.top, seen.left_most);
     }
+    secrets::act::seen(state, &seen);
     if let Some(run) = &mut state.run {
         run.seen(seen.tasks.top);
         if run.result_top == END {
@@ -145,7 +148,10 @@ pub(super) fn paste(state: &mut State, text: &str) {
 /// The line that is being typed on the screen itself: a filter or a search.
 fn typing(state: &mut State) -> Option<&mut LineEdit> {
     match state.screen {
-        Screen::Hosts | Screen::Runs | Screen::List(_) => state.table_mut()?.input.as_mut(),
+        Screen::Hosts | Screen::Runs | Screen::List(_) | Screen::Secrets | Screen::Versions => {
+            state.table_mut()?.input.as_mut()
+        }
+        Screen::Differences => state.secrets.differences.as_mut()?.input.as_mut(),
         Screen::Run => state.run.as_mut()?.search.input.as_mut(),
     }
 }
@@ -159,6 +165,11 @@ fn end_typing(state: &mut State, keep: bool) -> bool {
     if let Some(table) = state.table_mut() {
         table.end_filter(keep);
         update::rest(state);
+    } else if let (Screen::Differences, Some(page)) = (state.screen, &mut state.secrets.differences) {
+        let line = page.input.take().filter(|_| keep);
+        if let Some(line) = line {
+            secrets::pages::search(state, line.text());
+        }
     } else if let Some(run) = &mut state.run
         && let Some(line) = run.search.input.take()
         && keep
@@ -187,7 +198,9 @@ fn line_key(state: &mut State, seen: &Seen, key: Key) {
             end_typing(state, false);
         }
         // The rows can be looked through while the filter is typed.
-        Code::Up | Code::Down | Code::PageUp | Code::PageDown if state.screen != Screen::Run => {
+        Code::Up | Code::Down | Code::PageUp | Code::PageDown
+            if !matches!(state.screen, Screen::Run | Screen::Differences) =>
+        {
             screen_key(state, seen, key);
         }
         _ => {

@@ -19,6 +19,7 @@ pub mod document;
 pub mod edit;
 mod effect;
 mod environment;
+mod fetch;
 pub mod filter;
 mod flight;
 pub mod form;
@@ -36,6 +37,7 @@ pub mod rights;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod screens;
+pub mod secrets;
 mod seen;
 mod state;
 pub mod store;
@@ -47,8 +49,9 @@ pub mod time;
 mod update;
 
 pub use change::Change;
-pub use effect::{Effect, EffectId, Fetch, RunRef};
+pub use effect::{Effect, EffectId, RunRef};
 pub use environment::EnvironmentInfo;
+pub use fetch::Fetch;
 pub use items::{Item, Topic};
 pub use msg::{Answer, LogEvent, LogLine, Msg, RunsMsg};
 pub use notice::{Bulk, BulkRow, Entry, InFlight, Level, Notice};

@@ -4,11 +4,13 @@ use jiff::Timestamp;
 
 use super::items::Topic;
 use super::screens::list::Fresh;
+use super::secrets::{Back, SecretsDone, Transfer};
 use super::{EffectId, Level, Mouse, Screen};
 use crate::config::{Key, Keymap, Rights};
 use crate::domain::approvals::Standing;
 use crate::domain::cluster::ClusterInfo;
 use crate::domain::results::{ResultDetails, RunResults};
+use crate::domain::secret::{Compared, SecretListing, SecretVersion};
 use crate::domain::{BackEnd, Health, Problem, Run, RunDetails};
 
 /// One thing that happened outside [`State`](super::State).
@@ -73,6 +75,24 @@ pub enum Msg {
         topic: Topic,
         /// What came.
         result: Result<Fresh, Problem>,
+    },
+    /// The secrets, or why they are not the newest.
+    Secrets(Result<Box<SecretListing>, Problem>),
+    /// A transfer of secrets is under way.
+    Transfer {
+        /// Which effect's.
+        id: EffectId,
+        /// How far it is.
+        transfer: Transfer,
+    },
+    /// The text that an effect had edited was not uploaded: is it opened again?
+    EditedBack {
+        /// The effect.
+        id: EffectId,
+        /// The secret's exact key.
+        key: String,
+        /// Why.
+        why: Back,
     },
     /// Something to be told that is no effect's answer, such as a doubtful setting.
     Note {
@@ -151,6 +171,12 @@ pub enum Answer {
     },
     /// What is known of the cluster.
     Cluster(Box<ClusterInfo>),
+    /// What came of a deed on secrets.
+    Secrets(SecretsDone),
+    /// The versions of a secret.
+    Versions(Vec<SecretVersion>),
+    /// What differs in a secret.
+    Compared(Box<Compared>),
     /// [`Effect::OpenRun`](super::Effect::OpenRun).
     Run(Box<RunDetails>),
     /// [`Effect::FetchResult`](super::Effect::FetchResult).

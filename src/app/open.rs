@@ -9,7 +9,7 @@ use super::permit;
 use super::screens::Screen;
 use super::screens::run::{Pane, RunScreen};
 use super::state::State;
-use super::{approvals, describe};
+use super::{approvals, describe, secrets};
 use crate::config::Risk;
 use crate::domain::{Parameters, Phase, Run};
 
@@ -34,7 +34,10 @@ pub(super) fn go(state: &mut State, screen: Screen) {
         leave_run(state);
     }
     state.stack.retain(|s| *s != screen);
-    state.stack.push(state.screen);
+    // What differs is read anew each time.
+    if state.screen != Screen::Differences {
+        state.stack.push(state.screen);
+    }
     enter(state, screen);
 }
 
@@ -50,10 +53,14 @@ pub(super) fn back(state: &mut State) -> bool {
 }
 
 fn enter(state: &mut State, screen: Screen) {
-    let looked = matches!(state.screen, Screen::List(_));
+    let looked = matches!(state.screen, Screen::List(_) | Screen::Secrets);
+    if state.screen == Screen::Differences {
+        secrets::act::leave_differences(state);
+    }
     state.screen = screen;
     match screen {
         Screen::List(topic) => state.outbox.push(Effect::Look(topic)),
+        Screen::Secrets => state.outbox.push(Effect::LookSecrets),
         _ if looked => state.outbox.push(Effect::LookAway),
         _ => {}
     }

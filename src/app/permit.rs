@@ -1,8 +1,9 @@
 //! Whether an action can be done now, and if not, why: the one place that footer, palette, help and handlers ask.
 
 use super::dialog::Verb;
+use super::screens::Screen;
 use super::state::State;
-use super::{act_list, approvals, rights};
+use super::{act_list, approvals, rights, secrets};
 use crate::config::{Action, Scope};
 use crate::domain::{Kind, Phase, Run};
 
@@ -125,6 +126,9 @@ pub fn unavailable(state: &State, action: Action) -> Option<String> {
     if let Some(off) = off(state, action) {
         return Some(off);
     }
+    if let Some(reason) = secrets::permit::unavailable(state, action) {
+        return Some(reason);
+    }
     if let Some(verb) = verb(action) {
         let marked = state.table().is_some_and(|t| !t.marks().is_empty());
         return match state.current() {
@@ -166,7 +170,8 @@ pub fn unavailable(state: &State, action: Action) -> Option<String> {
             Some("no task is recorded yet".to_owned())
         }
         Action::NextMatch | Action::PreviousMatch
-            if state.run.as_ref().is_none_or(|r| r.search.needle.is_empty()) =>
+            if state.screen == Screen::Run
+                && state.run.as_ref().is_none_or(|r| r.search.needle.is_empty()) =>
         {
             Some("nothing is searched for".to_owned())
         }

@@ -13,6 +13,7 @@ use super::screens::{Screen, hosts, runs};
 use super::state::State;
 use super::table::Table;
 use crate::config::Action;
+use crate::domain::secret::tree::Order;
 
 /// A UID has 36 characters; what is much longer is none.
 const UID_LIMIT: usize = 64;
@@ -74,7 +75,10 @@ pub struct TablePlace {
 impl Screen {
     /// The screens that have a tab, in that order.
     pub fn tabs() -> impl Iterator<Item = Self> {
-        [Self::Hosts, Self::Runs].into_iter().chain(Topic::ALL.map(Self::List))
+        use Topic::{Activity, Queue, Targets, Tokens};
+        let list = Self::List;
+        [Self::Hosts, Self::Runs, list(Targets), Self::Secrets, list(Tokens), list(Queue), list(Activity)]
+            .into_iter()
     }
 
     /// Its name, that of its scope in `config.toml`.
@@ -95,7 +99,8 @@ impl Screen {
             Self::Hosts => &hosts::COLUMNS,
             Self::Runs => &runs::COLUMNS,
             Self::List(topic) => topic.columns(),
-            Self::Run => &[],
+            Self::Secrets => &Order::COLUMNS,
+            Self::Run | Self::Versions | Self::Differences => &[],
         }
     }
 }

@@ -6,6 +6,7 @@ use super::environment::EnvironmentInfo;
 use crate::config::{Need, Rights, TargetSettings};
 use crate::domain::results::{ResultDetails, ResultStatus, TaskResult};
 use crate::domain::rights::Answer;
+use crate::domain::secret::{BucketFacts, Encryption, FileState, SecretRow, Setting};
 use crate::domain::{HostName, Kind, Phase, Run};
 
 /// The moment that tests happen at.
@@ -59,6 +60,35 @@ pub(crate) fn run(host: &str, phase: Phase) -> Run {
         deleting: false,
         failed_pods: 0,
         waits: None,
+    }
+}
+
+/// A secret of ten bytes in this state.
+pub(crate) fn secret(key: &str, state: FileState) -> SecretRow {
+    use FileState::{Nowhere, OnlyHere, RemovedThere};
+    let there = !matches!(state, OnlyHere | RemovedThere | Nowhere);
+    SecretRow {
+        key: key.to_owned(),
+        state,
+        size: 10,
+        modified: Some(ago(3 * 86_400)),
+        etag: there.then(|| format!("\"{key}\"")),
+        encryption: if there { Encryption::Ours } else { Encryption::Nothing },
+        versions: there.then_some(2),
+        expires: None,
+        problem: None,
+    }
+}
+
+/// A bucket that is as it must be.
+pub(crate) fn bucket() -> BucketFacts {
+    let good = |text: &str| Setting::Good(text.to_owned());
+    BucketFacts {
+        bucket: "secrets-staging-example".into(),
+        folder: "platform/secrets".into(),
+        public_access: good("blocked"),
+        versioning: good("kept"),
+        encryption: good("KMS, the environment's key"),
     }
 }
 

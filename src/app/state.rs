@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::dialog::Dialog;
+use super::dialog::{Dialog, Intent};
 use super::effect::{Effect, EffectId};
 use super::environment::EnvironmentInfo;
 use super::filter::Scratch;
@@ -16,6 +16,7 @@ use super::screens::hosts::HostsScreen;
 use super::screens::list::ListScreen;
 use super::screens::run::RunScreen;
 use super::screens::runs::RunsScreen;
+use super::screens::secrets::SecretsScreen;
 use super::store::Store;
 use super::table::Table;
 use crate::config::{Key, Keymap, Rights, Scope};
@@ -58,6 +59,8 @@ pub struct State {
     pub runs: RunsScreen,
     /// The screens of the topics.
     pub lists: [ListScreen; Topic::ALL.len()],
+    /// The screen of the secrets, and the pages of one of them.
+    pub secrets: SecretsScreen,
     /// The run that is open.
     pub run: Option<RunScreen>,
     /// The run that was open when the console ended, until it is listed.
@@ -98,7 +101,10 @@ impl State {
     #[must_use]
     pub fn new(environment: EnvironmentInfo, keymap: Keymap, now: Timestamp) -> Self {
         let mut store = Store::default();
-        for (back_end, used) in [(BackEnd::Queue, environment.amqp), (BackEnd::Ara, environment.ara)] {
+        // Nobody asks the bucket before its screen is shown.
+        for (back_end, used) in
+            [(BackEnd::Queue, environment.amqp), (BackEnd::Ara, environment.ara), (BackEnd::Bucket, false)]
+        {
             if !used {
                 store.set_health(back_end, Health::Unused);
             }
@@ -115,6 +121,7 @@ impl State {
             hosts: HostsScreen::default(),
             runs: RunsScreen::default(),
             lists: Topic::ALL.map(ListScreen::new),
+            secrets: SecretsScreen::default(),
             run: None,
             coming_back: None,
             dialogs: Vec::new(),
@@ -193,7 +200,9 @@ impl State {
             Screen::Hosts => Some(&self.hosts.table),
             Screen::Runs => Some(&self.runs.table),
             Screen::List(topic) => self.list(topic).map(|list| &list.table),
-            Screen::Run => None,
+            Screen::Secrets => Some(&self.secrets.table),
+            Screen::Versions => self.secrets.versions.as_ref().map(|page| &page.table),
+            Screen::Run | Screen::Differences => None,
         }
     }
 
@@ -206,7 +215,9 @@ impl State {
             Screen::Hosts => Some(&mut self.hosts.table),
             Screen::Runs => Some(&mut self.runs.table),
             Screen::List(topic) => self.list_mut(topic).map(|list| &mut list.table),
-            Screen::Run => None,
+            Screen::Secrets => Some(&mut self.secrets.table),
+            Screen::Versions => self.secrets.versions.as_mut().map(|page| &mut page.table),
+            Screen::Run | Screen::Differences => None,
         }
     }
 
@@ -216,7 +227,7 @@ impl State {
         match self.screen {
             Screen::Hosts => self.store.head(key),
             Screen::Runs | Screen::Run => self.store.run(key),
-            Screen::List(_) => None,
+            Screen::List(_) | Screen::Secrets | Screen::Versions | Screen::Differences => None,
         }
     }
 
@@ -229,10 +240,25 @@ impl State {
         }
     }
 
-    /// True when the details of a host stand beside the table.
+    /// True when the details of a host or a secret stand beside the table.
     #[must_use]
     pub fn details_beside(&self) -> bool {
-        self.screen == Screen::Hosts && self.size.0 >= WIDE && self.hosts.details && !self.hosts.table.wide
+        let shown = match self.screen {
+            Screen::Hosts => self.hosts.details && !self.hosts.table.wide,
+            Screen::Secrets => !self.secrets.table.wide,
+            _ => false,
+        };
+        shown && self.size.0 >= WIDE
+    }
+
+    /// Whether the operator is asked if the text that this effect had edited is opened again.
+    #[must_use]
+    pub fn asks_again(&self, id: EffectId) -> bool {
+        let asks = |dialog: &Dialog| match dialog {
+            Dialog::Confirm(c) => c.buttons.iter().any(|b| b.intent == Some(Intent::EditAgain(id))),
+            _ => false,
+        };
+        self.dialogs.iter().any(asks)
     }
 
     /// What is in flight for a run, if it changes anything.

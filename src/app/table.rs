@@ -78,6 +78,8 @@ pub struct Table {
     before: String,
     marks: BTreeSet<Arc<str>>,
     total: usize,
+    /// How many rows the filter hides, where that is not all that is not shown.
+    hidden: Option<usize>,
     resort: bool,
     /// The operator has moved: from now on nothing jumps.
     moved: bool,
@@ -127,7 +129,7 @@ impl Table {
     /// How many rows the filter hides.
     #[must_use]
     pub fn hidden(&self) -> usize {
-        self.total.saturating_sub(self.rows.len())
+        self.hidden.unwrap_or_else(|| self.total.saturating_sub(self.rows.len()))
     }
 
     /// How many rows there are without the filter.
@@ -162,6 +164,24 @@ impl Table {
     pub fn invert_marks(&mut self) {
         let shown: BTreeSet<Arc<str>> = self.rows.iter().map(|r| r.key.clone()).collect();
         self.marks = shown.difference(&self.marks).cloned().collect();
+    }
+
+    /// Marks these keys, or takes their marks off.
+    pub fn mark_all(&mut self, keys: impl IntoIterator<Item = Arc<str>>, on: bool) {
+        for key in keys {
+            if on {
+                self.marks.insert(key);
+            } else {
+                self.marks.remove(&key);
+            }
+        }
+    }
+
+    /// How many marked keys begin so.
+    #[must_use]
+    pub fn marked_below(&self, start: &str) -> usize {
+        let from = self.marks.range::<str, _>((std::ops::Bound::Included(start), std::ops::Bound::Unbounded));
+        from.take_while(|key| key.starts_with(start)).count()
     }
 
     /// Takes all marks off. Returns whether there were any.

@@ -12,6 +12,8 @@ mod inside_a_run;
 pub(crate) mod lists;
 #[path = "tests_rights.rs"]
 mod rights;
+#[path = "tests_secrets.rs"]
+pub(crate) mod secrets;
 #[path = "tests_page.rs"]
 mod the_page;
 
@@ -64,7 +66,8 @@ impl Console {
     fn seen(&mut self) -> Seen {
         prepare(&mut self.state, self.now);
         let pane = PaneSeen { top: 0, page: 10 };
-        let row = self.state.shown_list().and_then(|list| list.table.cursor()).map(str::to_owned);
+        let keyed = !matches!(self.state.screen, Screen::Hosts | Screen::Runs);
+        let row = self.state.table().filter(|_| keyed).and_then(|table| table.cursor()).map(str::to_owned);
         let subject = row.or_else(|| self.state.current().map(|r| r.uid.clone()));
         Seen { subject, list: pane, tasks: pane, result: pane, log: pane, dialog: pane, ..Seen::default() }
     }

@@ -7,6 +7,7 @@ use super::*;
 use crate::app::items::Item;
 use crate::app::notice::Level;
 use crate::app::screens::list::Fresh;
+use crate::app::secrets::SecretDeed;
 use crate::config::{Action, ActionInfo};
 
 /// Actions, the effects they lead to, ops and commands; `tests/it/operators.rs` holds the last two.
@@ -75,6 +76,9 @@ pub(super) fn stages(scope: Scope) -> Vec<Console> {
                 lists::unknown("{odd: true}"),
             ],
         ),
+        Scope::Secrets => secrets::stages(),
+        Scope::Versions => secrets::version_stages(),
+        Scope::Differences => secrets::difference_stages(),
         Scope::Tokens => rows(
             Topic::Tokens,
             "5",
@@ -167,6 +171,13 @@ fn kind(effect: &Effect) -> Option<&'static str> {
         Effect::Release { .. } => "Release",
         Effect::Shell { .. } => "Shell",
         Effect::BootMachine { .. } => "BootMachine",
+        Effect::Secret { deed, .. } => match deed {
+            SecretDeed::Upload { .. } => "UploadSecrets",
+            SecretDeed::Remove(_) => "RemoveSecrets",
+            SecretDeed::Restore { .. } => "RestoreVersion",
+            SecretDeed::Edit(_) => "EditSecret",
+            SecretDeed::Fetch { .. } | SecretDeed::History(_) | SecretDeed::Compare { .. } => return None,
+        },
         Effect::Change { change, .. } => match change {
             Change::AddTarget(_) => "AddTarget",
             Change::RemoveTargets(_) => "RemoveTargets",
@@ -307,13 +318,14 @@ fn looks(console: &mut Console) -> String {
     let seen = console.seen();
     let state = &console.state;
     let text = format!(
-        "{seen:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        "{seen:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
         state.environment.in_utc(),
         state.screen,
         state.stack,
         state.hosts,
         state.runs,
         state.lists,
+        state.secrets,
         state.run,
         state.dialogs,
         state.bulk,
@@ -329,12 +341,17 @@ fn looks(console: &mut Console) -> String {
 /// Why an action may have nothing to do in a scope.
 fn excused(row: &ActionInfo, scope: Scope) -> bool {
     match row.action {
+        // A tree has folders to open and to close.
+        Action::Left | Action::Right if scope == Scope::Secrets => false,
+        // What differs is not opened any further.
+        Action::Open => scope == Scope::Differences,
         // Tables have no panes and are as wide as the terminal.
         Action::Left | Action::Right | Action::NextPane | Action::PreviousPane => scope != Scope::Run,
         // We are there already.
         Action::GoHosts
         | Action::GoRuns
         | Action::GoTargets
+        | Action::GoSecrets
         | Action::GoTokens
         | Action::GoQueue
         | Action::GoActivity => row.name == scope.as_str(),

@@ -170,7 +170,7 @@ fn the_command_line_says_where_to_start() {
 #[test]
 fn tabs_have_names_of_their_own() {
     let names: Vec<_> = Screen::tabs().map(Screen::name).collect();
-    assert_eq!(names, ["hosts", "runs", "targets", "tokens", "queue", "activity"]);
+    assert_eq!(names, ["hosts", "runs", "targets", "secrets", "tokens", "queue", "activity"]);
     assert!(Screen::tabs().all(|screen| Screen::named(screen.name()) == Some(screen)));
     assert_eq!(Screen::named("run"), None);
 }

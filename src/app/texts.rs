@@ -63,6 +63,7 @@ pub(super) fn help(state: &mut State) {
         ("!web", "without this word"),
         ("phase:failed", "also phase:ready,failed"),
         ("group:storage", "part of a group's name; also host: address: kind: by:"),
+        ("state:changed", "of secrets; also state:both area:locked key:other kind:pem"),
         ("age:<1h", "younger; age:>2d older"),
     ] {
         doc.key(key, words, true);
@@ -134,6 +135,9 @@ pub(super) fn why(state: &mut State, subject: Option<&str>) {
                 doc.field(format!("no {}", action.action().info().label), reason);
             }
         }
+    }
+    if let (super::Screen::Secrets, Some(id)) = (state.screen, subject) {
+        super::secrets::why(state, id, &mut doc, &mut copy);
     }
     rights::explain(state, &mut doc, &mut copy);
     if doc.lines.is_empty() {

@@ -16,11 +16,11 @@ use super::screens::run::Shown;
 use super::screens::runs::Runs;
 use super::seen::Seen;
 use super::state::State;
-use super::{Screen, approvals, describe, flight, input, open, place, rights, time};
+use super::{Screen, approvals, describe, flight, input, open, place, rights, secrets, time};
 use crate::domain::{BackEnd, Health, Kind, Phase, Problem, Run};
 
 /// The back ends in the order of the header.
-pub const BACK_ENDS: [BackEnd; 3] = [BackEnd::Cluster, BackEnd::Queue, BackEnd::Ara];
+pub const BACK_ENDS: [BackEnd; 4] = [BackEnd::Cluster, BackEnd::Queue, BackEnd::Ara, BackEnd::Bucket];
 
 /// How long the cursor rests before what is under it is fetched, in milliseconds.
 const REST_MS: i64 = 80;
@@ -55,6 +55,9 @@ pub fn update(state: &mut State, seen: &Seen, now: Timestamp, msg: Msg) -> Vec<E
             state.say(Level::Error, format!("internal error: {text}"), advice);
         }
         Msg::Listed { topic, result } => listed(state, topic, result),
+        Msg::Secrets(result) => secrets::act::listed(state, result),
+        Msg::Transfer { id, transfer } => secrets::act::transferred(state, id, transfer),
+        Msg::EditedBack { id, key, why } => secrets::edited::back(state, id, &key, &why),
         Msg::Note { level, text, advice } => state.say(level, text, advice),
         Msg::Start { screen, filter } => place::start(state, screen, filter.as_deref()),
         Msg::Approvals(standing) => approvals::told(state, standing),
@@ -86,6 +89,10 @@ pub fn prepare(state: &mut State, now: Timestamp) {
     arrange(&mut runs.table, &Runs(store), &touched.runs, settled, now, scratch);
     for list in &mut state.lists {
         list.arrange(now, &mut state.scratch);
+    }
+    state.secrets.arrange(now, &mut state.scratch);
+    if let Some(versions) = &mut state.secrets.versions {
+        versions.arrange(now, &mut state.scratch);
     }
     if let Some(screen) = &mut state.run {
         let (store, environment) = (&state.store, &state.environment);
@@ -139,7 +146,8 @@ pub(super) fn show_settled(state: &mut State) {
 fn settle(state: &mut State) {
     state.touch();
     match state.screen {
-        Screen::List(_) => {}
+        Screen::List(_) | Screen::Versions | Screen::Differences => {}
+        Screen::Secrets => state.secrets.settled = state.secrets.table.cursor().map(str::to_owned),
         Screen::Hosts | Screen::Runs => {
             state.settling = None;
             let uid = state.current().map(|r| r.uid.clone());

@@ -17,6 +17,12 @@ pub enum Scope {
     Run,
     /// The scrape targets.
     Targets,
+    /// The secrets bucket and its local copy.
+    Secrets,
+    /// The versions of one secret.
+    Versions,
+    /// What differs between contents of one secret.
+    Differences,
     /// The bootstrap tokens.
     Tokens,
     /// The queues and dead letters.
@@ -27,12 +33,15 @@ pub enum Scope {
 
 impl Scope {
     /// All of them, in the order of help.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::Global,
         Self::Hosts,
         Self::Runs,
         Self::Run,
         Self::Targets,
+        Self::Secrets,
+        Self::Versions,
+        Self::Differences,
         Self::Tokens,
         Self::Queue,
         Self::Activity,
@@ -47,6 +56,9 @@ impl Scope {
             Self::Runs => "runs",
             Self::Run => "run",
             Self::Targets => "targets",
+            Self::Secrets => "secrets",
+            Self::Versions => "versions",
+            Self::Differences => "differences",
             Self::Tokens => "tokens",
             Self::Queue => "queue",
             Self::Activity => "activity",
@@ -68,6 +80,9 @@ impl Scope {
             Self::Runs => "Runs",
             Self::Run => "Inside a run",
             Self::Targets => "Targets",
+            Self::Secrets => "Secrets",
+            Self::Versions => "Versions of a secret",
+            Self::Differences => "What differs in a secret",
             Self::Tokens => "Tokens",
             Self::Queue => "Queue",
             Self::Activity => "Activity",
@@ -165,8 +180,8 @@ actions! {
     PageUp "page-up" "page up" "Move up a page" [Global] ["pageup" "ctrl-b"] None false;
     Top "top" "top" "Go to the first row or line" [Global] ["g" "home"] None false;
     Bottom "bottom" "bottom" "Go to the last row or line; a log follows its end again" [Global] ["G" "end"] None false;
-    Left "left" "left" "Scroll left; close the group of tasks" [Global] ["h" "left"] None false;
-    Right "right" "right" "Scroll right; open the group of tasks" [Global] ["right"] None false;
+    Left "left" "left" "Scroll left; close the group of tasks, or the folder" [Global] ["h" "left"] None false;
+    Right "right" "right" "Scroll right; open the group of tasks, or the folder" [Global] ["right"] None false;
     Open "open" "open" "Open what is under the cursor: a run's tasks, results and log, a result's errors" [Global] ["enter"] None false;
     Back "back" "back" "Close what is open, clear the marks, go back" [Global] ["esc"] None false;
     NextPane "next-pane" "next pane" "Move the focus to the next pane" [Global] ["tab"] None false;
@@ -174,6 +189,7 @@ actions! {
     GoHosts "hosts" "hosts" "Show the hosts" [Global] ["1"] None false;
     GoRuns "runs" "runs" "Show the runs" [Global] ["2"] None false;
     GoTargets "targets" "targets" "Show the scrape targets" [Global] ["3"] None false;
+    GoSecrets "secrets" "secrets" "Show the secrets: the bucket and its local copy" [Global] ["4"] None false;
     GoTokens "tokens" "tokens" "Show the bootstrap tokens, and what machines join with" [Global] ["5"] None false;
     GoQueue "queue" "queue" "Show the runs' queues and the dead letters" [Global] ["6"] None false;
     GoActivity "activity" "activity" "Show who did what when" [Global] ["8"] None false;
@@ -206,13 +222,13 @@ actions! {
     Overview "overview" "its page" "Show the page of the host and its run: the timeline, its other runs, what it announced" [Hosts Runs Run] ["i"] None false;
     EarlierRun "earlier-run" "earlier run" "Open the host's run before this one" [Run] ["["] None false;
     LaterRun "later-run" "later run" "Open the host's run after this one" [Run] ["]"] None false;
-    Sort "sort" "sort" "Sort by the next column" [Hosts Runs Targets Tokens Queue Activity] ["s"] None false;
-    Reverse "reverse" "reverse" "Turn the order round" [Hosts Runs Targets Tokens Queue Activity] ["S"] None false;
-    Wide "wide" "wide" "Show all columns at their full width and move over them to the sides, or those that fit" [Hosts Runs Targets Tokens Queue Activity] ["ctrl-w"] None false;
-    Mark "mark" "mark" "Mark the row and go to the next" [Hosts Runs Targets Tokens Queue] ["space"] None false;
-    Invert "invert" "invert marks" "Mark what is not marked, and the other way round" [Hosts Runs Targets Tokens Queue] ["*"] None false;
+    Sort "sort" "sort" "Sort by the next column" [Hosts Runs Targets Secrets Tokens Queue Activity] ["s"] None false;
+    Reverse "reverse" "reverse" "Turn the order round" [Hosts Runs Targets Secrets Tokens Queue Activity] ["S"] None false;
+    Wide "wide" "wide" "Show all columns at their full width and move over them to the sides, or those that fit" [Hosts Runs Targets Secrets Tokens Queue Activity] ["ctrl-w"] None false;
+    Mark "mark" "mark" "Mark the row and go to the next" [Hosts Runs Targets Secrets Tokens Queue] ["space"] None false;
+    Invert "invert" "invert marks" "Mark what is not marked, and the other way round" [Hosts Runs Targets Secrets Tokens Queue] ["*"] None false;
 
-    Refresh "refresh" "refresh" "Fetch the rows now" [Targets Tokens Queue Activity] ["ctrl-r"] None false;
+    Refresh "refresh" "refresh" "Fetch the rows now" [Targets Secrets Versions Differences Tokens Queue Activity] ["ctrl-r"] None false;
     AddTarget "add-target" "add" "Add a target" [Targets] ["a"] Form true;
     LabelTargets "label-targets" "labels" "Change the labels of the target, or of all marked ones" [Targets] ["e"] Form true;
     MintToken "mint-token" "mint" "Mint a token for a machine that joins" [Tokens] ["a"] Form true;
@@ -221,6 +237,16 @@ actions! {
     Cluster "cluster" "cluster" "Show the cluster's certificates and what machines are told" [Tokens] ["c"] None false;
     Requeue "requeue" "put back" "Put the dead letter, or all marked ones, back on its run's queue" [Queue] ["r"] Ask true;
     DropLetters "drop-letters" "throw away" "Throw the dead letter away, or all marked ones" [Queue] ["x"] Typed true;
+    FetchSecrets "fetch-secrets" "fetch" "Fetch the secret, the folder's, or all marked ones into the local copy; asks before a changed file is lost" [Secrets Differences] ["f"] None false;
+    UploadSecrets "upload-secrets" "upload" "Upload the secret's file, the folder's, or all marked ones; never over what somebody else changed unless that is asked for" [Secrets Differences] ["u"] Ask true;
+    EditSecret "edit-secret" "edit" "Open the secret's plain text in your editor and upload what comes back; the console waits" [Secrets Differences] ["e"] None true;
+    CompareSecret "compare-secret" "diff" "Show what differs: here and in the bucket, or between the bucket and the version; values are hidden" [Secrets Versions] ["d"] None false;
+    SecretVersions "secret-versions" "history" "Show the versions that the bucket keeps of the secret" [Secrets] ["H"] None false;
+    RestoreVersion "restore-version" "restore" "Make the version the newest" [Versions] ["r"] Ask true;
+    RemoveSecrets "remove-secrets" "remove" "Remove the secret, the folder's, or all marked ones from the bucket" [Secrets] ["x"] Typed true;
+    ShowValues "show-values" "values" "Show the values that differ, or hide them again" [Differences] ["v"] None false;
+    AboutSecret "about-secret" "about" "Show all that is known of the secret or the folder, and of the bucket" [Secrets] ["i"] None false;
+    GiveCode "give-code" "MFA code" "Give the code of your MFA device for the credentials" [Secrets] ["M"] None false;
     RemoveTargets "remove-targets" "remove" "Remove the target, or all marked ones" [Targets] ["x"] Ask true;
 
     Failed "failed" "failed first" "Tasks in order, the failed ones first, only those, or only the changed ones" [Run] ["f"] None false;
@@ -229,8 +255,8 @@ actions! {
     Diff "diff" "diff" "Go to the diff of the result" [Run] ["d"] None false;
     Zoom "zoom" "zoom" "Give the pane the whole screen, or give it back" [Run] ["z"] None false;
     Follow "follow" "follow" "Follow the end of the log, or stop following" [Run] ["F"] None false;
-    NextMatch "next-match" "next match" "Go to the next match of the search" [Run] ["n"] None false;
-    PreviousMatch "previous-match" "previous match" "Go to the previous match of the search" [Run] ["N"] None false;
+    NextMatch "next-match" "next match" "Go to the next match of the search" [Run Differences] ["n"] None false;
+    PreviousMatch "previous-match" "previous match" "Go to the previous match of the search" [Run Differences] ["N"] None false;
     Wrap "wrap" "wrap" "Break the log's long lines, or cut them" [Run] ["W"] None false;
     Times "times" "times" "Before each line of the log: nothing, the time, the time since the start" [Run] ["T"] None false;
     OnlyTask "only-task" "only this task" "Show the log's lines of this task only, or all again" [Run] ["o"] None false;

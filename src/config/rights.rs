@@ -115,8 +115,12 @@ impl Action {
             Self::Shell | Self::Yaml => &[N::GetRun],
             // The playground's machines call the hook; their names are new ones.
             Self::Boot | Self::Requeue => &[N::ListRuns],
-            // A letter is the broker's alone.
-            Self::DropLetters => &[],
+            // A letter is the broker's alone, secrets are the bucket's.
+            Self::DropLetters
+            | Self::UploadSecrets
+            | Self::EditSecret
+            | Self::RestoreVersion
+            | Self::RemoveSecrets => &[],
             Self::AddTarget | Self::LabelTargets | Self::RemoveTargets => &[N::GetTargets, N::UpdateTargets],
             Self::MintToken => &[N::CreateToken],
             Self::RevokeTokens => &[N::DeleteToken],
@@ -207,7 +211,8 @@ mod tests {
             .filter(|row| row.changes && row.action.needs() == Some(&[]))
             .map(|row| row.name)
             .collect();
-        assert_eq!(none, ["drop-letters"], "these need nothing of the cluster");
+        let bucket = ["upload-secrets", "edit-secret", "restore-version", "remove-secrets"];
+        assert_eq!(none, [&["drop-letters"], &bucket[..]].concat(), "these need nothing of the cluster");
         let used: Vec<Need> =
             ACTIONS.iter().flat_map(|row| row.action.needs().unwrap_or_default()).copied().collect();
         assert!(Need::ALL.iter().all(|need| used.contains(need)), "a right that nothing needs");

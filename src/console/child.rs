@@ -3,6 +3,8 @@
 //! Before it runs nobody else reads the keyboard. What the terminal sends to the whole job (Ctrl-C, Ctrl-\\) is meant for the
 //! program; what ends us ends it too. Stopped (Ctrl-Z, or `~^Z` in ssh) it stops the console with it: else nobody could go on.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use rustix::process::{Pid, Signal as Kill, kill_process};
@@ -22,10 +24,11 @@ pub(crate) enum Ended {
     Console(ConsoleError),
 }
 
-/// Runs a program on the terminal until it ends. Messages that come meanwhile go to `take`; `foreground` says whether our job has
+/// Runs a program on the terminal until it ends, with these variables beside ours. Messages that come meanwhile go to `take`; `foreground` says whether our job has
 /// the terminal.
 pub(crate) async fn run<M>(
-    argv: &[String],
+    argv: &[OsString],
+    variables: &[(&'static str, PathBuf)],
     signals: &mut Signals,
     mut take: impl AsyncFnMut(M),
     messages: &mut mpsc::Receiver<M>,
@@ -36,8 +39,12 @@ pub(crate) async fn run<M>(
     };
     // Listened to before there is a child, so that none is missed.
     let mut children = signal(SignalKind::child()).map_err(Ended::Failed)?;
-    let mut child =
-        Command::new(program).args(arguments).kill_on_drop(true).spawn().map_err(Ended::Failed)?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .envs(variables.iter().cloned())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(Ended::Failed)?;
     let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     loop {
         tokio::select! {

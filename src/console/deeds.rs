@@ -4,8 +4,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
+use tokio_util::sync::CancellationToken;
+
 use super::outside::Outside;
-use super::topics;
+use super::{secrets, topics};
 use crate::app::{Answer, Effect, EffectId, Msg, RunRef};
 use crate::config::Variables;
 use crate::domain::approvals::Hold;
@@ -23,7 +25,12 @@ const APPROVALS: &str = "approvals";
 type Done = Result<Answer, Problem>;
 
 /// Does one effect that has an answer.
-pub(super) async fn carry_out(outside: Outside, effect: Effect, tell: mpsc::Sender<Msg>) -> Done {
+pub(super) async fn carry_out(
+    outside: Outside,
+    effect: Effect,
+    cancel: &CancellationToken,
+    tell: mpsc::Sender<Msg>,
+) -> Done {
     match effect {
         Effect::Approve { run, digest, parameters, .. } => {
             let changes = parameters.map(changes).unwrap_or_default();
@@ -41,6 +48,7 @@ pub(super) async fn carry_out(outside: Outside, effect: Effect, tell: mpsc::Send
         Effect::FetchResult { result, .. } => fetch(&outside, result).await,
         Effect::Fetch { what, .. } => Box::pin(topics::read(&outside, what)).await,
         Effect::Change { change, .. } => Box::pin(topics::change(&outside, change)).await,
+        Effect::Secret { id, deed } => Box::pin(secrets::carry_out(&outside, id, deed, cancel, tell)).await,
         Effect::BootMachine { .. } => boot(&outside).await,
         Effect::SaveLog { id, run } => save_log(&outside, id, &run, tell).await,
         other => Err(Problem::new(

@@ -8,13 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc};
-use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinError, JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
 
 use super::caps::Multiplexer;
+use super::edit::Opened;
 use super::outside::Outside;
-use super::{clipboard, deeds, notify, rights, topics, watch};
+use super::{clipboard, deeds, notify, rights, secrets, topics, watch};
+use crate::app::secrets::{Back, SecretDeed};
 use crate::app::{Answer, Effect, EffectId, Msg, RunRef};
-use crate::config::Settings;
+use crate::config::{Config, Settings};
+use crate::domain::secret::shown;
 use crate::domain::{BackEnd, Health, Problem, ProblemKind};
 use crate::ops;
 use crate::ops::shell::Shell;
@@ -28,8 +32,8 @@ const LAST_CHANGES: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) struct Effects {
     outside: Outside,
-    /// Takes shells that are ready to be opened.
-    shells: mpsc::Sender<Shell>,
+    /// Takes what is ready to get the terminal for a while.
+    lends: mpsc::Sender<Lend>,
     tell: mpsc::Sender<Msg>,
     inside: Multiplexer,
     /// What is under way, by id.
@@ -51,10 +55,23 @@ pub(crate) struct Effects {
     gate: Arc<Semaphore>,
 }
 
+/// What is ready to get the terminal for a while, or what comes back from that.
+#[derive(Debug)]
+pub(crate) enum Lend {
+    /// A shell on a host.
+    Shell(Shell),
+    /// A text in the editor.
+    Edit(Box<Opened>),
+    /// A text that was not uploaded: the operator is asked.
+    Back(Box<Opened>, Back),
+}
+
 /// An effect that is under way.
 #[derive(Debug)]
 struct Pending {
     task: AbortHandle,
+    /// How it is cancelled gently: it ends by itself and says what it did.
+    stop: Option<CancellationToken>,
     doing: String,
     changes: bool,
 }
@@ -64,13 +81,14 @@ type Done = Result<Answer, Problem>;
 impl Effects {
     pub(crate) fn new(
         settings: Arc<Settings>,
+        config: Arc<Config>,
         inside: Multiplexer,
         tell: mpsc::Sender<Msg>,
-        shells: mpsc::Sender<Shell>,
+        lends: mpsc::Sender<Lend>,
     ) -> Self {
         Self {
-            outside: Outside::new(settings, tell.clone()),
-            shells,
+            outside: Outside::new(settings, config, tell.clone()),
+            lends,
             tell,
             inside,
             cancel: HashMap::new(),
@@ -126,7 +144,10 @@ impl Effects {
         match effect {
             Effect::Cancel(id) => {
                 if let Some(pending) = self.cancel.get(&id) {
-                    pending.task.abort();
+                    match &pending.stop {
+                        Some(stop) => stop.cancel(),
+                        None => pending.task.abort(),
+                    }
                 }
             }
             Effect::Follow { run } => self.follow(run),
@@ -136,6 +157,12 @@ impl Effects {
             Effect::Look(topic) => {
                 let mut task = JoinSet::new();
                 task.spawn(topics::look(self.outside.clone(), topic, self.tell.clone()));
+                self.looked = Some(task);
+            }
+            Effect::LookSecrets => self.look_at_secrets(),
+            Effect::GiveCode(code) => {
+                let mut task = JoinSet::new();
+                task.spawn(secrets::look_with(self.outside.clone(), code, self.tell.clone()));
                 self.looked = Some(task);
             }
             Effect::LookAway => self.looked = None,
@@ -154,13 +181,14 @@ impl Effects {
                 self.copy(id, bytes, &size);
             }
             Effect::Shell { id, run } => self.open_shell(id, run),
+            Effect::Secret { id, deed: SecretDeed::Edit(secret) } => self.open_editor(id, secret.key),
             effect => self.spawn(effect),
         }
     }
 
     /// Makes ready what opens a shell; the loop opens it.
     fn open_shell(&mut self, id: EffectId, run: RunRef) {
-        let (outside, shells) = (self.outside.clone(), self.shells.clone());
+        let (outside, lends) = (self.outside.clone(), self.lends.clone());
         let doing = format!("opening a shell on {}", run.host);
         let task = tokio::spawn(async move {
             let host = run.host.to_string();
@@ -168,11 +196,51 @@ impl Effects {
             let kube = outside.kube().await?;
             let shell = ops::shell::prepare(&kube, &permit, &outside.settings.environment, &run.name).await;
             // Nobody opens it any more when the console ends.
-            let _ = shells.send(shell.map_err(|error| error.problem(&host))?).await;
+            let _ = lends.send(Lend::Shell(shell.map_err(|error| error.problem(&host))?)).await;
             Ok(Answer::Done(String::new()))
         });
-        self.cancel.insert(id, Pending { task: task.abort_handle(), doing: doing.clone(), changes: false });
+        self.cancel.insert(id, Pending::new(&task, doing.clone(), false));
         self.others.spawn(answer(id, doing, false, task, self.tell.clone()));
+    }
+
+    fn look_at_secrets(&mut self) {
+        let mut task = JoinSet::new();
+        task.spawn(secrets::look(self.outside.clone(), self.tell.clone()));
+        self.looked = Some(task);
+    }
+
+    /// Makes a secret's text ready; the loop opens it, and the answer comes when all is done.
+    fn open_editor(&mut self, id: EffectId, key: String) {
+        let (outside, lends) = (self.outside.clone(), self.lends.clone());
+        let doing = format!("editing {}", shown(&key));
+        let task = tokio::spawn(async move {
+            let secrets = outside.secrets().await?;
+            let opened =
+                Opened::prepare(id, secrets, &key).await.map_err(|error| error.problem(shown(&key)))?;
+            // Nobody opens it any more when the console ends.
+            let _ = lends.send(Lend::Edit(Box::new(opened))).await;
+            Ok(None)
+        });
+        self.cancel.insert(id, Pending::new(&task, doing.clone(), false));
+        self.others.spawn(answer_some(id, doing, false, task, self.tell.clone()));
+    }
+
+    /// Uploads a text that was edited; what the bucket does not take comes back to the loop.
+    pub(crate) fn save(&mut self, opened: Opened, text: Vec<u8>) {
+        let (id, lends) = (opened.id, self.lends.clone());
+        let doing = format!("uploading {}", shown(opened.key()));
+        let task = tokio::spawn(async move {
+            match Box::pin(opened.save(text)).await {
+                Ok(answer) => Ok(Some(answer)),
+                Err((opened, why)) => {
+                    // Nobody asks any more when the console ends.
+                    let _ = lends.send(Lend::Back(opened, why)).await;
+                    Ok(None)
+                }
+            }
+        });
+        self.cancel.insert(id, Pending::new(&task, doing.clone(), true));
+        self.changes.spawn(answer_some(id, doing, true, task, self.tell.clone()));
     }
 
     /// Waits, for a bounded time, for the changes that are under way; the rest is broken off. Returns the changes whose answer did
@@ -205,12 +273,14 @@ impl Effects {
         let Some(id) = effect.id() else { return };
         let (doing, changes) = (effect.doing(), effect.changes());
         let (gate, outside, tell) = (self.gate.clone(), self.outside.clone(), self.tell.clone());
+        let stop = effect.is_stoppable().then(CancellationToken::new);
+        let cancel = stop.clone().unwrap_or_default();
         let task = tokio::spawn(async move {
             // Hundreds of marked rows are worked through; the API server is not stormed. The gate is never closed.
             let _turn = gate.acquire().await;
-            deeds::carry_out(outside, effect, tell).await
+            deeds::carry_out(outside, effect, &cancel, tell).await
         });
-        self.cancel.insert(id, Pending { task: task.abort_handle(), doing: doing.clone(), changes });
+        self.cancel.insert(id, Pending { stop, ..Pending::new(&task, doing.clone(), changes) });
         let answering = answer(id, doing, changes, task, self.tell.clone());
         if changes {
             self.changes.spawn(answering)
@@ -234,8 +304,7 @@ impl Effects {
         if self.inside == Multiplexer::Tmux {
             let task = tokio::spawn(async move { clipboard::tmux(&text).await.map(|()| sent) });
             let doing = "copying".to_owned();
-            self.cancel
-                .insert(id, Pending { task: task.abort_handle(), doing: doing.clone(), changes: false });
+            self.cancel.insert(id, Pending::new(&task, doing.clone(), false));
             self.others.spawn(answer(id, doing, false, task, tell));
             return;
         }
@@ -249,8 +318,26 @@ impl Effects {
     }
 }
 
+impl Pending {
+    fn new<T>(task: &JoinHandle<T>, doing: String, changes: bool) -> Self {
+        Self { task: task.abort_handle(), stop: None, doing, changes }
+    }
+}
+
 /// Waits for a task and answers for it, whatever became of it.
 async fn answer(id: EffectId, doing: String, changes: bool, task: JoinHandle<Done>, tell: mpsc::Sender<Msg>) {
+    let task = async { task.await.map(|done| done.map(Some)) };
+    answer_some(id, doing, changes, task, tell).await;
+}
+
+/// The same for a task that may leave the answer to somebody else.
+async fn answer_some(
+    id: EffectId,
+    doing: String,
+    changes: bool,
+    task: impl Future<Output = Result<Result<Option<Answer>, Problem>, JoinError>>,
+    tell: mpsc::Sender<Msg>,
+) {
     let result = task.await.unwrap_or_else(|error| {
         let (kind, what) = match (error.is_cancelled(), changes) {
             (true, true) => (ProblemKind::Refused, "cancelled; it may have been done all the same"),
@@ -259,8 +346,10 @@ async fn answer(id: EffectId, doing: String, changes: bool, task: JoinHandle<Don
         };
         Err(Problem::new(doing.clone(), kind, format!("{doing}: {what}")))
     });
-    // Nobody listens any more when the console ends.
-    let _ = tell.send(Msg::Answer { id, result }).await;
+    if let Some(result) = result.transpose() {
+        // Nobody listens any more when the console ends.
+        let _ = tell.send(Msg::Answer { id, result }).await;
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod child;
 mod clipboard;
 mod decode;
 mod deeds;
+mod edit;
 mod effects;
 mod error;
 #[cfg(test)]
@@ -23,6 +24,7 @@ mod paint;
 mod panics;
 mod reload;
 mod rights;
+mod secrets;
 mod shell;
 mod signals;
 mod start;

@@ -11,8 +11,9 @@ use crate::backend::amqp::Broker;
 use crate::backend::ara::Ara;
 use crate::backend::hook::Hook;
 use crate::backend::kube::Kube;
-use crate::config::{Permit, Settings};
+use crate::config::{Config, Permit, Secret, Settings};
 use crate::domain::{BackEnd, Health, Problem, ProblemKind};
+use crate::ops::secrets::Secrets;
 use crate::ops::{self, OpError};
 
 /// How long an effect waits for a back end that is being connected.
@@ -24,6 +25,12 @@ const LONGEST_DELAY: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub(crate) struct Outside {
     pub(crate) settings: Arc<Settings>,
+    /// The whole configuration: the environment's variables and files are found by it.
+    pub(super) config: Arc<Config>,
+    /// The secrets, once AWS has let us in.
+    pub(super) secrets: Arc<Mutex<Option<Secrets>>>,
+    /// The code of an MFA device that was given for it.
+    pub(super) code: Arc<Mutex<Option<Secret>>>,
     kube: Arc<watch::Sender<Option<Kube>>>,
     broker: Arc<OnceLock<Broker>>,
     ara: Arc<OnceCell<Ara>>,
@@ -35,9 +42,12 @@ pub(crate) struct Outside {
 
 impl Outside {
     /// Nothing is connected yet.
-    pub(crate) fn new(settings: Arc<Settings>, tell: mpsc::Sender<Msg>) -> Self {
+    pub(crate) fn new(settings: Arc<Settings>, config: Arc<Config>, tell: mpsc::Sender<Msg>) -> Self {
         Self {
             settings,
+            config,
+            secrets: Arc::default(),
+            code: Arc::default(),
             kube: Arc::new(watch::Sender::new(None)),
             broker: Arc::default(),
             ara: Arc::default(),

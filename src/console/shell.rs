@@ -3,6 +3,7 @@
 //! It never waits on anything but its channels, reads the clock for everybody, and draws the newest state when the terminal has
 //! taken the frame before: at most 60 times a second, not at all while nothing changes.
 
+mod lend;
 mod turns;
 
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::caps::Capabilities;
 use super::decode::Input;
-use super::effects::Effects;
+use super::edit::Opened;
+use super::effects::{Effects, Lend};
 use super::memory::Memory;
 use super::panics::Guard;
 use super::signals::{Signal, Signals};
@@ -25,7 +27,6 @@ use super::terminal::{Event, Terminal};
 use super::{ConsoleError, Options, PanicIn, Start, job, looks, reload};
 use crate::app::{self, Effect, Level, Msg, Seen, State};
 use crate::config::{Config, Mistakes, Settings, Sources, Theme, Variables};
-use crate::ops;
 use crate::view;
 
 /// The shortest time between two frames.
@@ -49,8 +50,12 @@ pub(crate) struct Shell {
     /// The configuration, each time that its files change.
     reloads: mpsc::Receiver<Result<Box<Config>, Mistakes>>,
     sources: Sources,
-    /// Shells that are ready to be opened.
-    shells: mpsc::Receiver<ops::shell::Shell>,
+    /// What is ready to get the terminal.
+    lends: mpsc::Receiver<Lend>,
+    /// A text that was edited and not uploaded, while the operator is asked.
+    held: Option<Box<Opened>>,
+    /// A text that is to be opened again, as soon as the message at hand is done.
+    reopen: Option<Box<Opened>>,
     /// What belonged to environments that were left and is not done yet.
     left: JoinSet<Vec<String>>,
     signals: Signals,
@@ -75,7 +80,7 @@ enum Woken {
     Terminal(Event),
     Message(Msg),
     Reload(Result<Box<Config>, Mistakes>),
-    Shell(ops::shell::Shell),
+    Lend(Lend),
     Signal(Signal),
     Panics(Vec<String>),
     Shutdown,
@@ -97,14 +102,20 @@ impl Shell {
         }
         let memory = remember(&mut state);
         let (send, messages) = mpsc::channel(MESSAGES);
-        let (open_shell, shells) = mpsc::channel(1);
+        let (lend, lends) = mpsc::channel(1);
         // Until the files are watched.
         let (_, reloads) = mpsc::channel(1);
         let theme = looks::theme(&config, &settings, &capabilities);
         Self {
             state,
             seen: Seen::default(),
-            effects: Effects::new(Arc::new(settings.clone()), capabilities.inside, send, open_shell),
+            effects: Effects::new(
+                Arc::new(settings.clone()),
+                Arc::new(config.clone()),
+                capabilities.inside,
+                send,
+                lend,
+            ),
             theme,
             settings,
             config,
@@ -112,7 +123,9 @@ impl Shell {
             messages,
             reloads,
             sources,
-            shells,
+            lends,
+            held: None,
+            reopen: None,
             left: JoinSet::new(),
             signals,
             shutdown,
@@ -156,11 +169,15 @@ impl Shell {
                 return (end, Some(self.effects.with_left(self.left)));
             }
             let woken = self.wait(terminal, panics).await;
-            if let Woken::Shell(shell) = woken {
-                self.run_shell(&shell, terminal).await;
-            } else {
-                self.take(woken, terminal);
-                self.take_burst(terminal);
+            match woken {
+                Woken::Lend(lend) => self.lend(lend, terminal).await,
+                woken => {
+                    self.take(woken, terminal);
+                    self.take_burst(terminal);
+                }
+            }
+            if let Some(opened) = self.reopen.take() {
+                self.run_editor(opened, terminal).await;
             }
             if self.suspend {
                 self.suspend = false;
@@ -187,7 +204,7 @@ impl Shell {
             () = until(time) => Woken::Time,
             Some(message) = self.messages.recv() => Woken::Message(message),
             Some(read) = self.reloads.recv() => Woken::Reload(read),
-            Some(shell) = self.shells.recv() => Woken::Shell(shell),
+            Some(lend) = self.lends.recv() => Woken::Lend(lend),
         }
     }
 
@@ -199,7 +216,7 @@ impl Shell {
             Woken::Message(message) => self.update(message, terminal),
             Woken::Reload(read) => self.reload(read, terminal),
             // Taken before: the terminal goes to somebody else meanwhile.
-            Woken::Shell(_) => {}
+            Woken::Lend(_) => {}
             Woken::Signal(signal) => self.signal(signal, terminal),
             Woken::Panics(texts) => {
                 for text in texts {
@@ -219,7 +236,7 @@ impl Shell {
     /// What has come meanwhile belongs into the same frame; keys go first.
     fn take_burst(&mut self, terminal: &mut Terminal) {
         let begun = Instant::now();
-        while self.end.is_none() && !self.suspend && begun.elapsed() < BURST {
+        while self.end.is_none() && !self.suspend && self.reopen.is_none() && begun.elapsed() < BURST {
             if let Some(input) = terminal.try_input() {
                 self.input(input, terminal);
             } else if let Ok(message) = self.messages.try_recv() {
@@ -277,6 +294,7 @@ impl Shell {
         for effect in app::update(&mut self.state, &self.seen, Timestamp::now(), message) {
             self.perform(effect, terminal);
         }
+        self.forget_edited(terminal);
     }
 
     fn perform(&mut self, effect: Effect, terminal: &Terminal) {
@@ -284,6 +302,8 @@ impl Shell {
             Effect::Quit => self.end = Some(Ok(())),
             Effect::Suspend => self.suspend = true,
             Effect::Redraw => self.force = true,
+            Effect::EditAgain(id) => self.reopen = self.held.take_if(|opened| opened.id == id),
+            Effect::EditShow(id) => self.show_edited(id, terminal),
             Effect::Switch(name) => self.switch(&name, terminal),
             effect => self.effects.start(effect),
         }

@@ -15,6 +15,8 @@ pub enum BackEnd {
     Queue,
     /// ARA.
     Ara,
+    /// The secrets bucket.
+    Bucket,
 }
 
 impl BackEnd {
@@ -25,6 +27,7 @@ impl BackEnd {
             Self::Cluster => "cluster",
             Self::Queue => "queue",
             Self::Ara => "ara",
+            Self::Bucket => "bucket",
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::app::screens::list::ListScreen;
 use crate::app::table::Table;
 use crate::app::{Seen, State, Topic};
 use crate::config::{Action, Role};
-use crate::domain::{BackEnd, Health, Phase, ProblemKind};
+use crate::domain::{BackEnd, Health, Phase, Problem, ProblemKind};
 
 /// The table of hosts has no rows.
 pub(crate) fn hosts(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
@@ -35,6 +35,72 @@ pub(crate) fn runs(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen
         lines.push(("One begins when a host calls, and waits for a decision.".to_owned(), Role::Muted));
     }
     say(pen, area, &lines, state);
+}
+
+/// The tree of secrets has no rows.
+pub(crate) fn secrets(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
+    let screen = &state.secrets;
+    let again = || state.keymap.key_text(state.scope(), Action::Refresh);
+    let mut lines = Vec::new();
+    if state.environment.name.is_empty() || screen.table.total() > 0 {
+        lines = common(state, &screen.table, "secret", seen);
+    } else if let Some(problem) = &screen.problem {
+        lines.push((problem.text.clone(), Role::Error));
+        lines.extend(problem.advice.lines().map(|line| (line.to_owned(), Role::Text)));
+        if problem.kind == ProblemKind::NotAuthenticated {
+            let key = state.keymap.key_text(state.scope(), Action::GiveCode);
+            lines.push((format!("{key} gives the code of an MFA device, where one is wanted."), Role::Text));
+        }
+        if let Some(at) = problem.retry_at {
+            lines.push((
+                format!("next try {}; {} tries at once.", until(at, state.now, seen), again()),
+                Role::Muted,
+            ));
+        } else {
+            lines.push((format!("{} tries again.", again()), Role::Muted));
+        }
+    } else if screen.fetched.is_none() {
+        lines.push(("reading the bucket and the local copy".to_owned(), Role::Muted));
+    } else if let Some(reason) = &screen.incomplete {
+        lines.push((format!("Not everything was listed: {reason}"), Role::Error));
+        lines.push((format!("{} lists again.", again()), Role::Muted));
+    } else {
+        let (bucket, folder) =
+            screen.facts.as_ref().map_or(("", ""), |facts| (facts.bucket.as_str(), facts.folder.as_str()));
+        lines.push((format!("The bucket {bucket} is empty, and so is {folder}."), Role::Text));
+        lines.push((
+            "A file that is put into the folder appears here, to be uploaded.".to_owned(),
+            Role::Muted,
+        ));
+    }
+    let (symbol, role) = state_of(pen, screen.problem.as_ref(), screen.fetched.is_some());
+    lay_out(pen, area, &lines, Some((symbol, role)));
+}
+
+/// What stands before the words: broken, forbidden, on its way or empty are told apart at a glance.
+fn state_of(pen: &Pen<'_>, problem: Option<&Problem>, fetched: bool) -> (&'static str, Role) {
+    match problem {
+        Some(problem) if problem.kind == ProblemKind::Forbidden => (pen.symbols().warning(), Role::Warning),
+        Some(_) => (pen.symbols().phase(Phase::Failed), Role::Down),
+        None if !fetched => (pen.symbols().health(&Health::Unknown), Role::Unknown),
+        None => (pen.symbols().health(&Health::Up), Role::Up),
+    }
+}
+
+/// A page of one secret has nothing to show: why, or that it is on its way.
+pub(crate) fn page(pen: &mut Pen<'_>, area: Rect, state: &State, problem: Option<&Problem>, waits: &str) {
+    let mut lines = Vec::new();
+    match problem {
+        Some(problem) => {
+            lines.push((problem.text.clone(), Role::Error));
+            lines.extend(problem.advice.lines().map(|line| (line.to_owned(), Role::Text)));
+            let key = state.keymap.key_text(state.scope(), Action::Refresh);
+            lines.push((format!("{key} tries again."), Role::Muted));
+        }
+        None => lines.push((waits.to_owned(), Role::Muted)),
+    }
+    let symbol = state_of(pen, problem, false);
+    lay_out(pen, area, &lines, Some(symbol));
 }
 
 /// The table of a topic has no rows.
@@ -77,12 +143,7 @@ pub(crate) fn list(pen: &mut Pen<'_>, area: Rect, state: &State, list: &ListScre
             }
         }
     }
-    let (symbol, role) = match &list.problem {
-        Some(problem) if problem.kind == ProblemKind::Forbidden => (pen.symbols().warning(), Role::Warning),
-        Some(_) => (pen.symbols().phase(Phase::Failed), Role::Down),
-        None if list.fetched.is_none() => (pen.symbols().health(&Health::Unknown), Role::Unknown),
-        None => (pen.symbols().health(&Health::Up), Role::Up),
-    };
+    let (symbol, role) = state_of(pen, list.problem.as_ref(), list.fetched.is_some());
     lay_out(pen, area, &lines, Some((symbol, role)));
 }
 

@@ -9,7 +9,7 @@ use super::text::{cut_end, width};
 use super::words::spinner;
 use crate::app::screens::run::Pane;
 use crate::app::table::Table;
-use crate::app::{Level, Screen, Seen, State, Topic, approvals, permit, time};
+use crate::app::{Effect, Level, Screen, Seen, State, Topic, approvals, permit, secrets, time};
 use crate::config::{Action, Role};
 
 /// So many keys are shown; help has the others.
@@ -17,7 +17,7 @@ const KEYS: usize = 6;
 
 /// True when a line of details is wanted: where they do not stand beside the table.
 pub(crate) fn wants_details(state: &State) -> bool {
-    matches!(state.screen, Screen::Hosts | Screen::Runs) && !state.details_beside()
+    matches!(state.screen, Screen::Hosts | Screen::Runs | Screen::Secrets) && !state.details_beside()
 }
 
 /// Draws notice, details and keys.
@@ -75,7 +75,10 @@ fn notice(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
 
 /// What is under way, at the right of the rule. Returns the column where it begins.
 fn under_way(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) -> u16 {
-    let changing: Vec<_> = state.in_flight.iter().filter(|f| f.effect.changes()).collect();
+    let told = |effect: &Effect| {
+        effect.changes() || matches!(effect, Effect::Secret { deed, .. } if deed.transfers())
+    };
+    let changing: Vec<_> = state.in_flight.iter().filter(|f| told(&f.effect)).collect();
     let Some(first) = changing.first() else { return area.width };
     let Some(picture) = spinner(pen, first.since, state.now, seen) else { return area.width };
     let words = match changing.as_slice() {
@@ -96,6 +99,9 @@ fn details(pen: &mut Pen<'_>, area: Rect, state: &State) {
     if area.height == 0 {
         return;
     }
+    if state.screen == Screen::Secrets {
+        return super::secrets::details_line(pen, area, state);
+    }
     let Some(run) = state.settled.as_ref().and_then(|uid| state.store.run(uid)) else { return };
     let x = 1 + pen.put(area, 1, 0, run.host.as_str(), Role::Strong);
     let line = super::text::harmless(&details_line(run, state)).into_owned();
@@ -112,6 +118,10 @@ fn prompt(state: &State) -> Option<(&'static str, (&str, &str))> {
         Some(run) if state.screen == Screen::Run => {
             run.search.input.as_ref().map(|line| ("search", line.halves()))
         }
+        _ if state.screen == Screen::Differences => {
+            let page = state.secrets.differences.as_ref()?;
+            page.input.as_ref().map(|line| ("search", line.halves()))
+        }
         _ => state.table()?.input.as_ref().map(|line| ("filter", line.halves())),
     }
 }
@@ -125,9 +135,14 @@ fn draw_prompt(pen: &mut Pen<'_>, area: Rect, state: &State, word: &str, (before
     let (hint, role) = match filter.and_then(|f| f.problem()) {
         Some(problem) => (problem.to_owned(), Role::Error),
         None => match state.table() {
-            Some(table) if table.input.is_some() => {
-                (format!("{} of {}   enter keep   esc undo", table.rows().len(), table.total()), Role::Muted)
-            }
+            Some(table) if table.input.is_some() => (
+                format!(
+                    "{} of {}   enter keep   esc undo",
+                    table.total().saturating_sub(table.hidden()),
+                    table.total()
+                ),
+                Role::Muted,
+            ),
             _ => ("enter search   esc undo".to_owned(), Role::Muted),
         },
     };
@@ -181,6 +196,10 @@ fn counts_here(state: &State, action: Action) -> Option<bool> {
         };
         return fits.then_some(on);
     }
+    // What loses what somebody changed can be done, and is not what comes first.
+    if state.screen == Screen::Secrets && secrets::permit::loses_here(state, action) {
+        return None;
+    }
     // On a table there must be something to take back.
     if action == Action::Back
         && state.table().is_some_and(|t: &Table| t.marks().is_empty() && t.filter.text().is_empty())
@@ -196,11 +215,16 @@ fn counts_here(state: &State, action: Action) -> Option<bool> {
 
 fn label(state: &State, action: Action) -> &'static str {
     match action {
-        Action::Back if state.screen != Screen::Run => {
+        Action::Back if !matches!(state.screen, Screen::Run | Screen::Differences) => {
             let marked = state.table().is_some_and(|t| !t.marks().is_empty());
             if marked { "unmark all" } else { "all rows" }
         }
-        Action::Filter if state.screen == Screen::Run => "search",
+        Action::Filter if matches!(state.screen, Screen::Run | Screen::Differences) => "search",
+        Action::ShowValues if state.secrets.differences.as_ref().is_some_and(|page| page.values) => {
+            "hide values"
+        }
+        Action::ShowValues => "show values",
+        Action::Open if state.screen == Screen::Versions => "what differs",
         Action::Open if state.screen == Screen::Run => match state.run.as_ref().map(|r| r.focus) {
             Some(Pane::Tasks) => "open",
             Some(Pane::Log) => "its task",
@@ -245,6 +269,30 @@ fn candidates(state: &State) -> &'static [Action] {
             A::Filter,
             A::Sort,
             A::Palette,
+        ],
+        Screen::Secrets => &[
+            A::FetchSecrets,
+            A::UploadSecrets,
+            A::CompareSecret,
+            A::EditSecret,
+            A::SecretVersions,
+            A::Open,
+            A::RemoveSecrets,
+            A::GiveCode,
+            A::Mark,
+            A::Refresh,
+            A::Back,
+        ],
+        Screen::Versions => &[A::RestoreVersion, A::Open, A::Copy, A::Refresh],
+        Screen::Differences => &[
+            A::ShowValues,
+            A::FetchSecrets,
+            A::UploadSecrets,
+            A::EditSecret,
+            A::Filter,
+            A::NextMatch,
+            A::Copy,
+            A::Back,
         ],
         Screen::List(topic) => match topic {
             Topic::Targets => &[

@@ -100,17 +100,18 @@ fn reason(text: &str, next: Option<&str>, room: usize, ellipsis: &str) -> String
 }
 
 /// The screens with their keys: names where there is room, else that of this one.
-const TABS: [(Screen, &str, Action); 6] = [
+const TABS: [(Screen, &str, Action); 7] = [
     (Screen::Hosts, "Hosts", Action::GoHosts),
     (Screen::Runs, "Runs", Action::GoRuns),
     (Screen::List(Topic::Targets), "Targets", Action::GoTargets),
+    (Screen::Secrets, "Secrets", Action::GoSecrets),
     (Screen::List(Topic::Tokens), "Tokens", Action::GoTokens),
     (Screen::List(Topic::Queue), "Queue", Action::GoQueue),
     (Screen::List(Topic::Activity), "Activity", Action::GoActivity),
 ];
 
 fn tabs(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
-    if state.screen == Screen::Run {
+    if matches!(state.screen, Screen::Run | Screen::Versions | Screen::Differences) {
         return inside(pen, area, state);
     }
     let key = |action| state.keymap.key_text(state.scope(), action);
@@ -129,19 +130,25 @@ fn tabs(pen: &mut Pen<'_>, area: Rect, state: &State, seen: &mut Seen) {
     }
 }
 
-/// Inside a run: the table that it was opened from, and which run it is.
+/// Inside a run or a secret: the table that it was opened from, and which it is.
 fn inside(pen: &mut Pen<'_>, area: Rect, state: &State) {
-    let from = state.stack.last().copied().unwrap_or_default();
-    let from = TABS.iter().find(|(screen, ..)| *screen == from);
+    let tab = |from: &Screen| TABS.iter().find(|(screen, ..)| screen == from);
+    let from = state.stack.iter().rev().find_map(tab);
     let mut x = 1;
     if let Some((_, name, action)) = from {
         x += pen.put(area, x, 0, &state.keymap.key_text(state.scope(), *action), Role::Key) + 1;
         x += pen.put(area, x, 0, name, Role::Tab) + 2;
     }
-    let Some(run) = state.current() else { return };
+    let secrets = &state.secrets;
+    let secret = |key: &str, what: &str| format!("{}, {what}", crate::domain::secret::shown(key));
+    let title = match state.screen {
+        Screen::Versions => secrets.versions.as_ref().map(|page| secret(&page.key, "its versions")),
+        Screen::Differences => secrets.differences.as_ref().map(|page| secret(&page.key, "what differs")),
+        _ => state.current().map(describe::title),
+    };
+    let Some(title) = title else { return };
     x += pen.put(area, x, 0, pen.symbols().path(), Role::Muted) + 1;
-    let title =
-        cut_end(&describe::title(run), usize::from(area.width.saturating_sub(x)), pen.symbols().ellipsis());
+    let title = cut_end(&title, usize::from(area.width.saturating_sub(x)), pen.symbols().ellipsis());
     pen.put(area, x, 0, &title, Role::Strong);
 }
 

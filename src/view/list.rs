@@ -105,7 +105,7 @@ fn lines<'a>(pen: &Pen<'_>, list: &'a ListScreen, range: Range<usize>) -> Vec<(R
         let item = list.item(&row.key)?;
         let (selected, marked) = (list.table.cursor() == Some(&row.key), list.table.is_marked(&row.key));
         let (symbol, role) = state_of(pen, item);
-        Some((RowView { symbol, role, name: item.name(), selected, marked }, item))
+        Some((RowView { symbol, role, name: item.name(), indent: 0, selected, marked }, item))
     };
     list.table.rows().get(range).unwrap_or_default().iter().filter_map(line).collect()
 }

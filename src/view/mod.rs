@@ -17,6 +17,8 @@ mod log;
 mod pen;
 mod run;
 mod runs;
+mod secret_pages;
+mod secrets;
 mod table;
 mod text;
 mod words;
@@ -46,6 +48,9 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, theme: &Theme) -> Seen {
         Screen::Hosts => hosts::draw(&mut pen, &layout, state, &mut seen),
         Screen::Runs => runs::draw(&mut pen, &layout, state, &mut seen),
         Screen::Run => run::draw(&mut pen, &layout, state, &mut seen),
+        Screen::Secrets => secrets::draw(&mut pen, &layout, state, &mut seen),
+        Screen::Versions => secret_pages::versions(&mut pen, &layout, state, &mut seen),
+        Screen::Differences => secret_pages::differences(&mut pen, &layout, state, &mut seen),
         Screen::List(topic) => list::draw(&mut pen, &layout, state, topic, &mut seen),
     }
     footer::draw(&mut pen, &layout, state, &mut seen);

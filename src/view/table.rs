@@ -111,6 +111,8 @@ pub(crate) struct RowView<'a> {
     pub(crate) role: Role,
     /// Its name.
     pub(crate) name: &'a str,
+    /// How many columns its name is set in: in a tree.
+    pub(crate) indent: u16,
     /// It is under the cursor.
     pub(crate) selected: bool,
     /// It is marked.
@@ -185,7 +187,9 @@ fn name(
     table: &Table,
     scratch: &mut Option<Scratch>,
 ) {
-    let shown = cut_middle(row.name, usize::from(placed.width), pen.symbols().ellipsis());
+    let indent = row.indent.min(placed.width / 2);
+    let x = placed.x + indent;
+    let shown = cut_middle(row.name, usize::from(placed.width - indent), pen.symbols().ellipsis());
     let role = match (row.selected, row.marked) {
         (true, _) => Role::Selection,
         (false, true) => Role::Mark,
@@ -198,7 +202,7 @@ fn name(
         table.filter.matched(&shown, scratch.get_or_insert_default())
     };
     if matched.is_empty() {
-        pen.put_styled(line, placed.x, 0, &shown, style);
+        pen.put_styled(line, x, 0, &shown, style);
         return;
     }
     let highlight = pen.style(Role::Match);
@@ -209,7 +213,7 @@ fn name(
             style: if matched.contains(&at) { highlight } else { style },
         })
         .collect();
-    pen.put_pieces(line, placed.x, 0, &pieces);
+    pen.put_pieces(line, x, 0, &pieces);
 }
 
 /// What is to be known of a table's rows: how old they are, how many are marked, what is filtered and how much that hides.
@@ -287,7 +291,7 @@ pub(crate) fn runs<'a>(
         let run = run_of(&row.key)?;
         let (selected, marked) = (table.cursor() == Some(&row.key), table.is_marked(&row.key));
         let (symbol, role) = (pen.symbols().phase(run.phase), phase_role(run.phase));
-        Some((RowView { symbol, role, name: run.host.as_str(), selected, marked }, run))
+        Some((RowView { symbol, role, name: run.host.as_str(), indent: 0, selected, marked }, run))
     };
     rows.iter().filter_map(line).collect()
 }

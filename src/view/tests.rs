@@ -3,6 +3,7 @@
 mod inside;
 mod page;
 mod scene;
+mod secrets;
 mod sizes;
 mod wide;
 

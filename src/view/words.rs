@@ -6,6 +6,7 @@ use super::pen::Pen;
 use crate::app::{Seen, time};
 use crate::config::Role;
 use crate::domain::results::ResultStatus;
+use crate::domain::secret::FileState;
 use crate::domain::{Health, Phase};
 
 /// A wait shows itself after this time, in milliseconds.
@@ -37,6 +38,18 @@ pub(crate) fn status_role(status: ResultStatus) -> Role {
         ResultStatus::Changed => Role::Changed,
         ResultStatus::Ok => Role::Ok,
         ResultStatus::Skipped => Role::Skipped,
+    }
+}
+
+/// The role of what changed where of a secret.
+pub(crate) fn file_role(state: FileState) -> Role {
+    match state {
+        FileState::Both => Role::Failed,
+        FileState::Unsure | FileState::RemovedThere | FileState::RemovedHere => Role::Warning,
+        FileState::ChangedHere | FileState::OnlyHere => Role::Changed,
+        FileState::ChangedThere => Role::Pending,
+        FileState::OnlyThere => Role::Text,
+        FileState::Same | FileState::Nowhere => Role::Muted,
     }
 }
 

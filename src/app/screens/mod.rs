@@ -5,6 +5,8 @@ pub mod list;
 pub mod logview;
 pub mod run;
 pub mod runs;
+pub mod secret_pages;
+pub mod secrets;
 pub mod stages;
 pub mod tasks;
 
@@ -21,6 +23,12 @@ pub enum Screen {
     Runs,
     /// Inside one run.
     Run,
+    /// The secrets.
+    Secrets,
+    /// The versions of one secret.
+    Versions,
+    /// What differs in one secret.
+    Differences,
     /// The rows of one topic.
     List(Topic),
 }
@@ -33,6 +41,9 @@ impl Screen {
             Self::Hosts => Scope::Hosts,
             Self::Runs => Scope::Runs,
             Self::Run => Scope::Run,
+            Self::Secrets => Scope::Secrets,
+            Self::Versions => Scope::Versions,
+            Self::Differences => Scope::Differences,
             Self::List(Topic::Targets) => Scope::Targets,
             Self::List(Topic::Tokens) => Scope::Tokens,
             Self::List(Topic::Queue) => Scope::Queue,

@@ -84,6 +84,33 @@ impl Table {
         self.loaded |= settled;
     }
 
+    /// Whether rows that are put in order elsewhere are to be laid anew, and whether all of them lose their places by that. Call it
+    /// once a frame.
+    pub fn due(&mut self, now: Timestamp) -> (bool, bool) {
+        self.ahead = false;
+        let minute = now.as_second().div_euclid(60);
+        let aged = self.filter.ages() && minute != self.minute;
+        self.minute = minute;
+        (self.resort || aged, self.resort || (!self.loaded && !self.moved))
+    }
+
+    /// Takes over rows that were put in order elsewhere: those of a tree, which stand for `total` things of which the filter hides
+    /// `hidden`. `known` says which keys there still are, shown or not.
+    pub fn lay(
+        &mut self,
+        keys: Vec<Arc<str>>,
+        (total, hidden): (usize, usize),
+        known: impl Fn(&str) -> bool,
+        settled: bool,
+    ) {
+        self.rows = keys.into_iter().map(|key| Row { key, group: 0 }).collect();
+        self.present = None;
+        (self.total, self.hidden, self.resort) = (total, Some(hidden), false);
+        self.marks.retain(|key| known(key));
+        self.find_cursor();
+        self.loaded |= settled;
+    }
+
     fn sort_all(&mut self, source: &impl Source, now: Timestamp, scratch: &mut Scratch) {
         let found: Vec<Found<'_>> = source
             .rows()

@@ -1,6 +1,7 @@
 //! The symbols: each state has one, in Unicode and in ASCII.
 
 use crate::domain::results::ResultStatus;
+use crate::domain::secret::FileState;
 use crate::domain::{Health, Phase};
 
 /// The set of symbols that the terminal can show.
@@ -47,6 +48,23 @@ impl SymbolSet {
             ResultStatus::Changed => self.pick("✎", "*"),
             ResultStatus::Ok => self.pick("✓", "="),
             ResultStatus::Skipped => self.pick("·", "-"),
+        }
+    }
+
+    /// What changed where of a secret.
+    #[must_use]
+    pub fn file(self, state: FileState) -> &'static str {
+        match state {
+            FileState::Same => self.pick("✓", "="),
+            FileState::ChangedHere => self.pick("↑", "^"),
+            FileState::ChangedThere => self.pick("↓", "v"),
+            FileState::Both => self.pick("✗", "x"),
+            FileState::Unsure => self.pick("≠", "?"),
+            FileState::OnlyHere => self.pick("+", "+"),
+            FileState::OnlyThere => self.pick("◇", "."),
+            FileState::RemovedHere => self.pick("−", "-"),
+            FileState::RemovedThere => self.pick("⊘", "!"),
+            FileState::Nowhere => self.pick("·", "~"),
         }
     }
 

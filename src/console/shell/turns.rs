@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 use super::{MESSAGES, Shell, remember};
-use crate::app::{self, Effect, Level, Msg, Seen};
+use crate::app::{Level, Msg, Seen};
 use crate::config::{Config, Mistakes};
 use crate::console::effects::Effects;
+use crate::console::looks;
 use crate::console::terminal::Terminal;
-use crate::console::{child, looks};
-use crate::ops;
 
 impl Shell {
     /// Leaves this environment for another: what belongs to this one is closed, what it changes is finished behind the scenes.
@@ -26,10 +24,18 @@ impl Shell {
         };
         let (send, messages) = mpsc::channel(MESSAGES);
         // A shell that is being made ready for a host of the old environment finds nobody any more.
-        let (open_shell, shells) = mpsc::channel(1);
-        let effects = Effects::new(Arc::new(settings.clone()), self.capabilities.inside, send, open_shell);
+        let (lend, lends) = mpsc::channel(1);
+        let effects = Effects::new(
+            Arc::new(settings.clone()),
+            Arc::new(self.config.clone()),
+            self.capabilities.inside,
+            send,
+            lend,
+        );
         self.left.spawn(std::mem::replace(&mut self.effects, effects).finish());
-        (self.messages, self.shells) = (messages, shells);
+        (self.messages, self.lends) = (messages, lends);
+        // Ids begin anew there: nothing of here is answered there.
+        (self.held, self.reopen) = (None, None);
         self.memory.note(self.state.place());
         self.state = crate::console::state(&settings, self.config.looks.keymap.clone());
         let memory = std::mem::replace(&mut self.memory, remember(&mut self.state));
@@ -75,46 +81,6 @@ impl Shell {
         let theme = looks::theme(&self.config, &self.settings, &self.capabilities);
         if theme != self.theme {
             (self.theme, self.force) = (theme, true);
-        }
-    }
-
-    /// Gives the terminal to a shell on a host until that has ended. News are taken in meanwhile, and shown afterwards.
-    pub(super) async fn run_shell(&mut self, shell: &ops::shell::Shell, terminal: &mut Terminal) {
-        terminal.leave();
-        let ended = child::run(
-            &shell.argv,
-            &mut self.signals,
-            async |message| {
-                self.state.now = Timestamp::now();
-                for effect in app::update(&mut self.state, &self.seen, Timestamp::now(), message) {
-                    if !matches!(effect, Effect::Quit | Effect::Suspend | Effect::Redraw | Effect::Switch(_))
-                    {
-                        self.effects.start(effect);
-                    }
-                }
-            },
-            &mut self.messages,
-            || terminal.foreground(),
-        )
-        .await;
-        let ended = match ended {
-            Ok(status) if status.success() => None,
-            // A shell ends with what its last command ended with: that is no mistake of ours, but who looks for one sees it.
-            Ok(status) => Some((Level::Info, format!("the shell ended: {status}"))),
-            Err(child::Ended::Console(error)) => {
-                self.end = Some(Err(error));
-                return;
-            }
-            Err(child::Ended::Failed(error)) => {
-                let program = shell.argv.first().map(String::as_str).unwrap_or_default();
-                Some((Level::Error, format!("cannot run {program}: {error}")))
-            }
-        };
-        self.retake(terminal);
-        if let Some((level, text)) = ended {
-            let advice = "The environment's `shell` in config.toml says how a shell is opened.".to_owned();
-            let advice = if level == Level::Error { advice } else { String::new() };
-            self.update(Msg::Note { level, text, advice }, terminal);
         }
     }
 }

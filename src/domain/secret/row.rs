@@ -115,7 +115,7 @@ impl BucketFacts {
         [
             ("public access", &self.public_access),
             ("versioning", &self.versioning),
-            ("default encryption", &self.encryption),
+            ("by default", &self.encryption),
         ]
     }
 

@@ -173,21 +173,21 @@ struct Folder {
     files: Vec<usize>,
 }
 
-/// The rows of the tree: those of `rows` that `shows` lets through, with the folders that they are in.
+/// The rows of the tree: those of `rows` (by their number) that `shows` lets through, with the folders that they are in.
 ///
 /// `folds` is what was opened and closed by hand, and how each folder was when it was first seen, so that nothing closes by itself.
 /// `places` are the places that rows had: what has one keeps it, what is new joins the end of its folder. Empty, all are sorted.
 #[must_use]
 pub fn tree(
     rows: &[SecretRow],
-    shows: impl Fn(&SecretRow) -> bool,
+    shows: impl Fn(usize) -> bool,
     look: Look,
     folds: &mut HashMap<String, bool>,
     places: &HashMap<String, usize>,
 ) -> Vec<TreeRow> {
     let mut root = Folder::default();
     let mut shown = 0;
-    for (at, row) in rows.iter().enumerate().filter(|(_, row)| shows(row)) {
+    for (at, row) in rows.iter().enumerate().filter(|(at, _)| shows(*at)) {
         shown += 1;
         let mut folder = &mut root;
         let mut rest = row.key.as_str();
@@ -378,7 +378,7 @@ mod tests {
         let mut folds = HashMap::from([(folder_id("secure/"), false)]);
         let closed = tree(&rows, |_| true, Look::default(), &mut folds, &HashMap::new());
         assert_eq!(shown(&closed, &rows)[..4], ["0common/", "1a", "0secure/ closed", "0zoo/"]);
-        let found = |row: &SecretRow| row.key.contains("tokens");
+        let found = |at: usize| rows[at].key.contains("tokens");
         let look = Look { all_open: true, ..Look::default() };
         let searched = tree(&rows, found, look, &mut folds, &HashMap::new());
         assert_eq!(shown(&searched, &rows), ["0secure/", "1auth/", "2tokens.csv"]);

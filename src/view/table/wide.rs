@@ -79,7 +79,7 @@ fn widths<T: Copy>(
     let mut of = |column: &super::Column| {
         let texts = lines.iter().map(|(view, row)| {
             if column.name == shape.name {
-                width(&harmless(view.name))
+                width(&harmless(view.name)) + usize::from(view.indent)
             } else {
                 width(&harmless(&text_of(pen, *row, column.name, &mut unseen).0))
             }

@@ -24,7 +24,7 @@ fn list(topic: Topic, rows: usize) -> Scene {
 }
 
 /// All sizes of small terminals and some of large ones; afterwards everything is where it was.
-fn all_sizes(scene: &mut Scene, name: &str) {
+pub(super) fn all_sizes(scene: &mut Scene, name: &str) {
     let before = scene.text();
     let small = (0..=40).flat_map(|width| (0..=20).map(move |height| (width, height)));
     let large = [(500, 200), (500, 1), (1, 200), (500, 0), (0, 200), (80, 24), (41, 200), (300, 7)];
