@@ -1,4 +1,5 @@
-//! Secrets against the same with rclone, by turns on one AWS server: 3,000 small objects uploaded, fetched, and fetched again.
+//! Secrets against the same with rclone, by turns on one AWS server: 3,000 small objects uploaded, fetched, and fetched again; and the
+//! sync agent in a minute in which nothing changes.
 //!
 //! `cargo bench --bench secrets` prints the figures; they are in `benches/README.md`. rclone is Debian's package.
 #![allow(
@@ -11,6 +12,8 @@
     clippy::unwrap_used
 )]
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -38,7 +41,7 @@ fn timed(command: &mut Command) -> Duration {
     begun.elapsed()
 }
 
-fn ours(home: &Path, args: &[&str]) -> Duration {
+fn command(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(EXE);
     command.args(args).current_dir(home).env_clear();
     command
@@ -46,7 +49,54 @@ fn ours(home: &Path, args: &[&str]) -> Duration {
         .env("HOSTWRIGHT_CONFIG", home.join("config.toml"))
         .env("HOSTWRIGHT_ENV", "staging");
     command.env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b");
-    timed(&mut command)
+    command
+}
+
+fn ours(home: &Path, args: &[&str]) -> Duration {
+    timed(&mut command(home, args))
+}
+
+/// What Prometheus would read there.
+fn metric(address: &str, name: &str) -> u64 {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned));
+    line.unwrap().parse().unwrap()
+}
+
+/// Processor time of a process until now, and its memory, as the kernel tells them (a tick is 10 ms on Linux).
+fn proc(pid: u32) -> (Duration, String) {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap().trim().to_owned();
+    (Duration::from_millis(ticks * 10), memory)
+}
+
+/// The agent on a node in a minute in which nothing changes: requests to the bucket, processor time, memory.
+async fn idle(home: &Path) {
+    let args = ["sync", "compute", "--to", "node", "--node", "bench", "--metrics", "127.0.0.1:0"];
+    let mut child = command(home, &args).stderr(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let line = log.find(|line| line.contains("metrics are served")).expect("no metrics are served");
+    let address = line.split("\"address\":\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    log.find(|line| line.contains("as they were")).expect("it never synced");
+    let count = |name: &str| metric(address, &format!("hostwright_sync_{name}_total"));
+    let before = (count("rounds"), count("listing_pages"), count("downloads"), proc(child.id()).0);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let (time, memory) = proc(child.id());
+    println!(
+        "sync, an idle minute with {OBJECTS} objects: {} rounds, {} requests, {} downloads, {:.2?} of processor time, {memory}",
+        count("rounds") - before.0,
+        count("listing_pages") - before.1,
+        count("downloads") - before.2,
+        time - before.3,
+    );
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 fn rclone(url: &str, key: &str, from: &str, to: &str) -> Duration {
@@ -142,5 +192,6 @@ async fn main() {
         let ratio = theirs.as_secs_f64() / ours.as_secs_f64();
         println!("{what} of {OBJECTS}: hostwright {ours:.2?}, rclone {theirs:.2?}: {ratio:.1} times as fast");
     }
+    idle(&folder.path().join("home-0")).await;
     server.stop().await;
 }

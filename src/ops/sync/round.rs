@@ -67,7 +67,9 @@ impl<S: Store> Syncer<S> {
         let mut pages = self.store.list(prefix.as_str());
         loop {
             let page = self.store.page(&mut pages).await;
-            self.counters.send_modify(|counters| counters.pages += 1);
+            // The end is known without asking.
+            let asked = u64::from(!matches!(page, Ok(None)));
+            self.counters.send_modify(|counters| counters.pages += asked);
             match page {
                 Ok(Some(objects)) => {
                     for object in objects {

@@ -186,6 +186,7 @@ async fn it_takes_follows_and_puts_back_and_reads_nothing_while_nothing_changes(
     let idle = round(&mut syncer).await;
     assert!(idle.is_well() && !idle.changed() && idle.kept == 3, "{idle:?}");
     assert_eq!(bucket.opened(), [""; 0]);
+    assert_eq!(syncer.counters().borrow().pages, 2 * 2, "a page of each folder");
 
     // The same after a restart: files are read, objects are not.
     drop(syncer);
