@@ -133,6 +133,7 @@ fn submit_form(state: &mut State, form: &mut Form) -> bool {
         Ok(Wanted::Hold(reason)) => {
             flight::start(state, Effect::Hold { id: EffectId(0), reason });
         }
+        Ok(Wanted::Grant(deed)) => secrets::act::start(state, deed),
         Ok(Wanted::Code(code)) => state.outbox.push(Effect::GiveCode(code)),
         Ok(Wanted::Change(change)) => flight::changes(state, vec![change]),
         Ok(Wanted::Approve(subjects, parameters)) => {

@@ -151,6 +151,14 @@ pub(super) fn answer(state: &mut State, id: EffectId, result: Result<Answer, Pro
             texts::shown(state, title, text);
             return;
         }
+        Ok(Answer::Nodes(nodes)) => {
+            texts::nodes(state, &nodes);
+            return;
+        }
+        Ok(Answer::Names(key, names)) => {
+            secrets::act::names_came(state, &key, names);
+            return;
+        }
         Ok(Answer::Cluster(info)) => {
             texts::cluster(state, &info);
             return;

@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use super::change::Change;
 use super::dialog::Subject;
 use super::edit::LineEdit;
+use super::secrets::SecretDeed;
 use super::state::State;
 use super::time;
 use crate::config::Secret;
 use crate::domain::approvals;
+use crate::domain::kube_auth::{Names, NewRule, NewToken, with_rule, with_token};
+use crate::domain::secret::{Format, shown};
 use crate::domain::target::{self, LabelChange, NewTarget};
 use crate::domain::{NODE_GROUP, Parameters, is_token_group};
 
@@ -27,6 +30,10 @@ pub enum Purpose {
     Hold,
     /// Give the code of an MFA device.
     Code,
+    /// Give somebody a token: a line of the file with this key.
+    GrantToken(String),
+    /// Let somebody do something: a line of the file with this key.
+    GrantRule(String),
 }
 
 /// One field.
@@ -70,6 +77,8 @@ pub enum Wanted {
     Hold(String),
     /// Take this code of an MFA device.
     Code(Secret),
+    /// Add a line to a file of kube-auth.
+    Grant(SecretDeed),
     /// Approve these runs so.
     Approve(Vec<Subject>, Parameters),
 }
@@ -142,6 +151,42 @@ impl Form {
         Self::new("Code of your MFA device".to_owned(), "give", Purpose::Code, fields)
     }
 
+    /// A line of kube-auth's files: which of the two, its name says. What is known completes what is typed.
+    #[must_use]
+    pub fn grant(key: &str, names: Names) -> Self {
+        let fields = |all: &[(&'static str, &'static str)]| {
+            all.iter().map(|(name, hint)| (*name, String::new(), *hint)).collect()
+        };
+        let title = |what: &str| format!("{what} in {}", shown(key));
+        let mut form = if Format::of(key) == Format::Tokens {
+            let all = [
+                ("user", "who gets it"),
+                ("groups", "with blanks between"),
+                ("uid", "empty: the next free number"),
+            ];
+            Self::new(title("A token"), "give", Purpose::GrantToken(key.to_owned()), fields(&all))
+        } else {
+            let all = [
+                ("user", "who may do it; empty: a group"),
+                ("group", "whose members may do it; empty: a user"),
+                ("namespace", "* for all; empty: none"),
+                ("resource", "such as pods; * for all; empty: a path"),
+                ("API group", "such as apps; * for all; empty: the core group"),
+                ("path", "such as /version; * for all; empty: a resource"),
+                ("only look", "yes, or empty: also change"),
+            ];
+            Self::new(title("A rule"), "add", Purpose::GrantRule(key.to_owned()), fields(&all))
+        };
+        for field in &mut form.fields {
+            field.known = match field.name {
+                "user" => names.users.clone(),
+                "group" | "groups" => names.groups.clone(),
+                _ => Vec::new(),
+            };
+        }
+        form
+    }
+
     /// Everything that an approval fixes.
     #[must_use]
     pub fn approve(title: String, subjects: Vec<Subject>, usual: &Parameters) -> Self {
@@ -211,12 +256,48 @@ impl Form {
                     Err((0, "write the six digits".to_owned()))
                 }
             }
+            Purpose::GrantToken(key) => {
+                let new = NewToken { user: self.needed(0)?, groups: self.words(1)?, uid: self.some(2) };
+                // What cannot stand in the file is said here, and not only when it is uploaded.
+                with_token(b"", &new, "t").map_err(|e| (0, e.to_string()))?;
+                Ok(Wanted::Grant(SecretDeed::GrantToken(key.clone(), new)))
+            }
+            Purpose::GrantRule(key) => {
+                let new = self.rule()?;
+                with_rule(b"", &new).map_err(|e| (0, e.to_string()))?;
+                Ok(Wanted::Grant(SecretDeed::GrantRule(key.clone(), new)))
+            }
             Purpose::Approve(subjects) => Ok(Wanted::Approve(subjects.clone(), self.parameters()?)),
         }
     }
 
+    fn rule(&self) -> Result<NewRule, Mistake> {
+        let readonly = match self.text(6).trim() {
+            "" | "no" => false,
+            "yes" => true,
+            _ => return Err((6, "write yes, or leave it empty".to_owned())),
+        };
+        Ok(NewRule {
+            user: self.some(0),
+            group: self.some(1),
+            namespace: self.some(2),
+            resource: self.some(3),
+            api_group: self.some(4),
+            path: self.some(5),
+            readonly,
+        })
+    }
+
+    /// What was typed; none: nothing.
+    fn some(&self, at: usize) -> Option<String> {
+        Some(self.text(at).trim().to_owned()).filter(|text| !text.is_empty())
+    }
+
+    fn needed(&self, at: usize) -> Result<String, Mistake> {
+        self.some(at).ok_or((at, "it is needed".to_owned()))
+    }
+
     fn parameters(&self) -> Result<Parameters, Mistake> {
-        let some = |at: usize| Some(self.text(at).trim().to_owned()).filter(|text| !text.is_empty());
         let mut variables = BTreeMap::new();
         for word in self.words(5)? {
             let Some((name, value)) = word.split_once('=').filter(|(name, _)| !name.is_empty()) else {
@@ -227,11 +308,11 @@ impl Form {
             variables.insert(name.to_owned(), value);
         }
         let parameters = Parameters {
-            playbook: some(0).ok_or((0, "a playbook is needed".to_owned()))?,
-            branch: some(1),
+            playbook: self.some(0).ok_or((0, "a playbook is needed".to_owned()))?,
+            branch: self.some(1),
             groups: self.words(2)?,
             tags: self.words(3)?,
-            limit: some(4),
+            limit: self.some(4),
             variables,
             check: false,
         };

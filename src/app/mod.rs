@@ -29,6 +29,7 @@ pub mod items;
 pub mod life;
 pub mod log;
 mod msg;
+mod nodes;
 mod notice;
 mod open;
 pub mod permit;

@@ -9,6 +9,8 @@ use super::{EffectId, Level, Mouse, Screen};
 use crate::config::{Key, Keymap, Rights};
 use crate::domain::approvals::Standing;
 use crate::domain::cluster::ClusterInfo;
+use crate::domain::kube_auth::Names;
+use crate::domain::manifest::NodeView;
 use crate::domain::results::{ResultDetails, RunResults};
 use crate::domain::secret::{Compared, SecretListing, SecretVersion};
 use crate::domain::{BackEnd, Health, Problem, Run, RunDetails};
@@ -171,6 +173,10 @@ pub enum Answer {
     },
     /// What is known of the cluster.
     Cluster(Box<ClusterInfo>),
+    /// [`SecretDeed::Nodes`](super::secrets::SecretDeed::Nodes).
+    Nodes(Vec<NodeView>),
+    /// Who is known, for a line to be added to the file with this key.
+    Names(String, Names),
     /// What came of a deed on secrets.
     Secrets(SecretsDone),
     /// The versions of a secret.

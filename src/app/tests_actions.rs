@@ -176,7 +176,12 @@ fn kind(effect: &Effect) -> Option<&'static str> {
             SecretDeed::Remove(_) => "RemoveSecrets",
             SecretDeed::Restore { .. } => "RestoreVersion",
             SecretDeed::Edit(_) => "EditSecret",
-            SecretDeed::Fetch { .. } | SecretDeed::History(_) | SecretDeed::Compare { .. } => return None,
+            // Who is known is read first, to complete the names in the form that gives it.
+            SecretDeed::Names(_) | SecretDeed::GrantToken(..) | SecretDeed::GrantRule(..) => "Grant",
+            SecretDeed::Fetch { .. }
+            | SecretDeed::History(_)
+            | SecretDeed::Compare { .. }
+            | SecretDeed::Nodes => return None,
         },
         Effect::Change { change, .. } => match change {
             Change::AddTarget(_) => "AddTarget",

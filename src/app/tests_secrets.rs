@@ -4,6 +4,8 @@ use super::*;
 use crate::app::sample::{bucket, secret};
 use crate::app::screens::secrets::Node;
 use crate::app::secrets::{Back, SecretDeed, SecretRef, SecretsDone, Sides, Transfer};
+use crate::domain::kube_auth::{Names, NewRule, NewToken};
+use crate::domain::secret::tree::file_id;
 use crate::domain::secret::{
     Compared, Difference, Encryption, FileState, Format, SecretListing, SecretRow, SecretVersion, Setting,
     Values, diff,
@@ -407,6 +409,57 @@ fn who_was_slower_sees_what_both_made_of_it_and_decides() {
     assert!(text(&console).contains("hunter2"));
     assert_eq!(console.press("esc e"), [Effect::EditAgain(id)]);
     assert!(console.state.dialogs.is_empty());
+}
+
+#[test]
+fn a_line_of_tokens_or_rules_is_given_with_known_names_completed() {
+    let mut console = console();
+    let names = || Names { users: vec!["olga".into()], groups: vec!["ops".into(), "platform:admins".into()] };
+    let at = |console: &mut Console, key: &str| {
+        console.press("g");
+        let found = (0..40).any(|_| {
+            let there = console.seen().subject.as_deref() == Some(&file_id(key));
+            if !there {
+                console.press("j");
+            }
+            there
+        });
+        assert!(found, "{key}");
+    };
+    at(&mut console, "secure/ca.crt");
+    assert_eq!(console.press("a"), []);
+    assert!(console.notice().contains("no file of tokens or rules"), "{}", console.notice());
+
+    at(&mut console, "secure/auth/tokens.csv");
+    let effects = console.press("a");
+    assert_eq!(deed(&effects), &SecretDeed::Names("secure/auth/tokens.csv".into()));
+    console.answer(&effects[0], Ok(Answer::Names("secure/auth/tokens.csv".into(), names())));
+    let effects = console.press("p a u l enter o right space p l right enter enter enter");
+    let new =
+        NewToken { user: "paul".into(), uid: None, groups: vec!["ops".into(), "platform:admins".into()] };
+    assert_eq!(deed(&effects), &SecretDeed::GrantToken("secure/auth/tokens.csv".into(), new));
+
+    at(&mut console, "secure/auth/abac.jsonl");
+    let effects = console.press("a");
+    console.answer(&effects[0], Ok(Answer::Names("secure/auth/abac.jsonl".into(), names())));
+    assert_eq!(
+        console.press("o right enter enter enter enter enter enter enter enter"),
+        [],
+        "it is about nothing"
+    );
+    assert!(!console.state.dialogs.is_empty());
+    let effects = console.press("down down down p o d s down down down down enter");
+    let rule = NewRule { user: Some("olga".into()), resource: Some("pods".into()), ..NewRule::default() };
+    assert_eq!(deed(&effects), &SecretDeed::GrantRule("secure/auth/abac.jsonl".into(), rule));
+}
+
+#[test]
+fn the_manifests_on_the_nodes_are_shown() {
+    let mut console = console();
+    let effects = console.press("N");
+    assert_eq!(deed(&effects), &SecretDeed::Nodes);
+    console.answer(&effects[0], Ok(Answer::Nodes(Vec::new())));
+    assert!(format!("{:?}", console.state.dialogs).contains("No node has said anything yet"));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::state::State;
 use super::{permit, rights};
 use crate::config::{ACTIONS, Scope};
 use crate::domain::cluster::ClusterInfo;
+use crate::domain::manifest::NodeView;
 
 /// A text in front of the screen.
 pub(super) fn text(state: &mut State, kind: TextKind, title: impl Into<String>, doc: Document, copy: String) {
@@ -28,6 +29,14 @@ pub(super) fn shown(state: &mut State, title: String, content: String) {
 pub(super) fn cluster(state: &mut State, info: &ClusterInfo) {
     let (doc, copy) = describe::cluster(info, state.now, &state.environment);
     text(state, TextKind::Item, "Cluster", doc, copy);
+}
+
+/// Which node has which version of the manifests.
+pub(super) fn nodes(state: &mut State, all: &[NodeView]) {
+    let doc = super::nodes::nodes(all, state.now, &state.environment);
+    let copy = doc.lines.iter().map(|line| format!("{} {}", line.label, line.text).trim().to_owned());
+    let copy = copy.collect::<Vec<_>>().join("\n");
+    text(state, TextKind::Item, "Manifests on the nodes", doc, copy);
 }
 
 /// The keys that count here.

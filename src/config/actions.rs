@@ -246,6 +246,8 @@ actions! {
     RemoveSecrets "remove-secrets" "remove" "Remove the secret, the folder's, or all marked ones from the bucket" [Secrets] ["x"] Typed true;
     ShowValues "show-values" "values" "Show the values that differ, or hide them again" [Differences] ["v"] None false;
     AboutSecret "about-secret" "about" "Show all that is known of the secret or the folder, and of the bucket" [Secrets] ["i"] None false;
+    Grant "grant" "grant" "Add a line to the file of tokens or rules under the cursor: a token for a user, a rule; known names are completed" [Secrets] ["a"] Form true;
+    Nodes "nodes" "nodes" "Show which node has which version of each manifest, and when it last synced" [Secrets] ["N"] None false;
     GiveCode "give-code" "MFA code" "Give the code of your MFA device for the credentials" [Secrets] ["M"] None false;
     RemoveTargets "remove-targets" "remove" "Remove the target, or all marked ones" [Targets] ["x"] Ask true;
 

@@ -119,6 +119,7 @@ impl Action {
             Self::DropLetters
             | Self::UploadSecrets
             | Self::EditSecret
+            | Self::Grant
             | Self::RestoreVersion
             | Self::RemoveSecrets => &[],
             Self::AddTarget | Self::LabelTargets | Self::RemoveTargets => &[N::GetTargets, N::UpdateTargets],
@@ -211,7 +212,7 @@ mod tests {
             .filter(|row| row.changes && row.action.needs() == Some(&[]))
             .map(|row| row.name)
             .collect();
-        let bucket = ["upload-secrets", "edit-secret", "restore-version", "remove-secrets"];
+        let bucket = ["upload-secrets", "edit-secret", "restore-version", "remove-secrets", "grant"];
         assert_eq!(none, [&["drop-letters"], &bucket[..]].concat(), "these need nothing of the cluster");
         let used: Vec<Need> =
             ACTIONS.iter().flat_map(|row| row.action.needs().unwrap_or_default()).copied().collect();

@@ -16,7 +16,7 @@ use crate::domain::secret::{SecretListing, Values, shown};
 use crate::domain::{BackEnd, Health, Problem, ProblemKind};
 use crate::ops::OpError;
 use crate::ops::environment::named;
-use crate::ops::secrets::{Depth, Moved, Outcome, Picked, Secrets, Sides, Transfer};
+use crate::ops::secrets::{Depth, Grant, Granted, Moved, Outcome, Picked, Secrets, Sides, Transfer};
 
 /// How often everything is listed at first, and at most how seldom while nothing changes.
 const OFTEN: Duration = Duration::from_secs(10);
@@ -169,12 +169,30 @@ pub(super) async fn carry_out(
             let values = if values { Values::Shown } else { Values::Hidden };
             secrets.compare(&key, &sides, values).await.map(|compared| Answer::Compared(Box::new(compared)))
         }
+        SecretDeed::Names(key) => secrets.names().await.map(|names| Answer::Names(key, names)),
+        SecretDeed::GrantToken(key, new) => granted(secrets.grant(Some(&key), &Grant::Token(new)).await),
+        SecretDeed::GrantRule(key, new) => granted(secrets.grant(Some(&key), &Grant::Rule(new)).await),
+        SecretDeed::Nodes => secrets.nodes().await.map(Answer::Nodes),
         SecretDeed::Edit(_) => Err(OpError::Refused("an edit needs the terminal".to_owned())),
     };
     match done {
         Ok(answer) => Ok(answer),
         Err(error) => Err(outside.failed(error, &subject).await),
     }
+}
+
+/// A new token is shown once, to be copied.
+fn granted(granted: Result<Granted, OpError>) -> Result<Answer, OpError> {
+    let Granted { key, token, local } = granted?;
+    if let Some(why) = local {
+        tracing::warn!(why, "the local copy is not the same");
+    }
+    Ok(match token {
+        Some(token) => {
+            Answer::Text { title: format!("New token in {}", shown(&key)), text: token.reveal().to_owned() }
+        }
+        None => Answer::Done(format!("the rule was added to {}", shown(&key))),
+    })
 }
 
 fn subject(deed: &SecretDeed) -> String {
@@ -186,9 +204,13 @@ fn subject(deed: &SecretDeed) -> String {
             _ => "secrets".to_owned(),
         },
         SecretDeed::Edit(secret) => shown(&secret.key),
-        SecretDeed::Restore { key, .. } | SecretDeed::History(key) | SecretDeed::Compare { key, .. } => {
-            shown(key)
-        }
+        SecretDeed::Restore { key, .. }
+        | SecretDeed::History(key)
+        | SecretDeed::Compare { key, .. }
+        | SecretDeed::Names(key)
+        | SecretDeed::GrantToken(key, _)
+        | SecretDeed::GrantRule(key, _) => shown(key),
+        SecretDeed::Nodes => "the nodes".to_owned(),
     }
 }
 

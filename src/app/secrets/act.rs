@@ -14,6 +14,7 @@ use crate::app::state::State;
 use crate::app::{flight, open, texts, update};
 use crate::config::{Action, Risk};
 use crate::domain::Problem;
+use crate::domain::kube_auth::Names;
 use crate::domain::secret::tree::{file_id, folder_of, key_of};
 use crate::domain::secret::{SecretListing, SecretRow, shown};
 
@@ -49,6 +50,7 @@ fn in_tree(state: &mut State, seen: &Seen, action: Action) {
     match action {
         Action::Refresh => state.outbox.push(Effect::LookSecrets),
         Action::GiveCode => open::form(state, Form::code()),
+        Action::Nodes => start(state, SecretDeed::Nodes),
         Action::Mark => screen.toggle_mark(),
         Action::Invert => screen.invert_marks(),
         Action::Left | Action::Right => {
@@ -69,6 +71,11 @@ fn in_tree(state: &mut State, seen: &Seen, action: Action) {
     update::rest(state);
 }
 
+/// Who is known came: the line can be asked for.
+pub(in crate::app) fn names_came(state: &mut State, key: &str, names: Names) {
+    open::form(state, Form::grant(key, names));
+}
+
 /// What is done on one secret.
 fn single(state: &mut State, action: Action, key: &str) {
     let Some(row) = state.secrets.row(key) else { return };
@@ -77,6 +84,7 @@ fn single(state: &mut State, action: Action, key: &str) {
     }
     match action {
         Action::CompareSecret => pages::differences(state, key, Sides::Here),
+        Action::Grant => start(state, SecretDeed::Names(key.to_owned())),
         Action::SecretVersions => pages::versions(state, key),
         Action::EditSecret => {
             let secret = SecretsScreen::reference(row);

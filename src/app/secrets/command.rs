@@ -25,6 +25,28 @@ pub(in crate::app) fn of_deed(deed: &SecretDeed) -> Vec<String> {
         }
         SecretDeed::Edit(secret) => words("secrets edit", [secret.key.clone()]),
         SecretDeed::History(key) => words("secrets history", [key.clone()]),
+        SecretDeed::Names(_) => words("secrets names", []),
+        SecretDeed::Nodes => words("manifests status", []),
+        SecretDeed::GrantToken(key, new) => {
+            let groups = new.groups.iter().flat_map(|group| ["--group".to_owned(), group.clone()]);
+            let uid = new.uid.iter().flat_map(|uid| ["--uid".to_owned(), uid.clone()]);
+            let of = [new.user.clone(), "--key".to_owned(), key.clone()];
+            words("secrets grant-token", of.into_iter().chain(groups).chain(uid))
+        }
+        SecretDeed::GrantRule(key, new) => {
+            let texts = [
+                ("--user", &new.user),
+                ("--group", &new.group),
+                ("--namespace", &new.namespace),
+                ("--resource", &new.resource),
+                ("--api-group", &new.api_group),
+                ("--path", &new.path),
+            ];
+            let given = texts.into_iter().filter_map(|(name, text)| Some([name.to_owned(), text.clone()?]));
+            let readonly = new.readonly.then(|| "--readonly".to_owned());
+            let key = ["--key".to_owned(), key.clone()];
+            words("secrets grant-rule", given.flatten().chain(readonly).chain(key))
+        }
         SecretDeed::Compare { key, sides, values } => {
             let version = match sides {
                 Sides::Here => Vec::new(),

@@ -13,6 +13,7 @@ use super::screens::secrets::Node;
 use super::state::State;
 use crate::config::Action;
 use crate::domain::Problem;
+use crate::domain::kube_auth::{NewRule, NewToken};
 use crate::domain::secret::{BucketFacts, Compared, Setting, shown};
 use crate::domain::text;
 
@@ -73,6 +74,14 @@ pub enum SecretDeed {
         /// The values may be seen: the operator asked for them.
         values: bool,
     },
+    /// Read who is known, for a line to be added to this file: [`Answer::Names`](super::Answer::Names).
+    Names(String),
+    /// Give somebody a token: a line of this file.
+    GrantToken(String, NewToken),
+    /// Let somebody do something: a line of this file.
+    GrantRule(String, NewRule),
+    /// Read which node has which version of the manifests: [`Answer::Nodes`](super::Answer::Nodes).
+    Nodes,
 }
 
 impl SecretDeed {
@@ -80,8 +89,15 @@ impl SecretDeed {
     #[must_use]
     pub fn changes(&self) -> bool {
         match self {
-            Self::Upload { .. } | Self::Remove(_) | Self::Restore { .. } | Self::Edit(_) => true,
-            Self::Fetch { .. } | Self::History(_) | Self::Compare { .. } => false,
+            Self::Upload { .. }
+            | Self::Remove(_)
+            | Self::Restore { .. }
+            | Self::Edit(_)
+            | Self::GrantToken(..)
+            | Self::GrantRule(..) => true,
+            Self::Fetch { .. } | Self::History(_) | Self::Compare { .. } | Self::Names(_) | Self::Nodes => {
+                false
+            }
         }
     }
 
@@ -99,16 +115,20 @@ impl SecretDeed {
                 secrets.iter().any(|secret| secret.key == key)
             }
             Self::Edit(secret) => secret.key == key,
-            Self::Restore { key: other, .. } | Self::History(other) | Self::Compare { key: other, .. } => {
-                other == key
-            }
+            Self::Restore { key: other, .. }
+            | Self::History(other)
+            | Self::Compare { key: other, .. }
+            | Self::Names(other)
+            | Self::GrantToken(other, _)
+            | Self::GrantRule(other, _) => other == key,
+            Self::Nodes => false,
         }
     }
 
     /// True when it only reads, to show it.
     #[must_use]
     pub fn reads(&self) -> bool {
-        matches!(self, Self::History(_) | Self::Compare { .. })
+        matches!(self, Self::History(_) | Self::Compare { .. } | Self::Names(_) | Self::Nodes)
     }
 
     /// What it does, as the start of a sentence in the making.
@@ -126,6 +146,10 @@ impl SecretDeed {
             Self::Edit(secret) => format!("editing {}", shown(&secret.key)),
             Self::History(key) => format!("reading the versions of {}", shown(key)),
             Self::Compare { key, .. } => format!("comparing {}", shown(key)),
+            Self::Names(key) => format!("reading who is known in {}", shown(key)),
+            Self::GrantToken(key, new) => format!("giving {} a token in {}", new.user, shown(key)),
+            Self::GrantRule(key, _) => format!("adding a rule to {}", shown(key)),
+            Self::Nodes => "looking at the nodes".to_owned(),
         }
     }
 
@@ -140,6 +164,8 @@ impl SecretDeed {
             Self::Edit(_) => "Edit",
             Self::History(_) => "History",
             Self::Compare { .. } => "Diff",
+            Self::Names(_) | Self::GrantToken(..) | Self::GrantRule(..) => "Grant",
+            Self::Nodes => "Nodes",
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::app::screens::Screen;
 use crate::app::state::State;
 use crate::config::Action;
 use crate::domain::ProblemKind;
-use crate::domain::secret::{FileState, SecretRow, SecretVersion, shown};
+use crate::domain::secret::{FileState, Format, SecretRow, SecretVersion, shown};
 
 /// Why an action cannot be done on a secret; nothing when it can.
 #[must_use]
@@ -19,6 +19,12 @@ pub fn refusal(action: Action, row: &SecretRow) -> Option<String> {
     let nowhere = || Some(format!("{name} is gone, here and there"));
     match (action, row.state) {
         (_, F::Nowhere) => nowhere(),
+        (Action::Grant, _) if !matches!(Format::of(&row.key), Format::Tokens | Format::Policy) => {
+            Some(format!("{name} is no file of tokens or rules (tokens.csv, abac.jsonl)"))
+        }
+        (Action::Grant, _) if row.etag.is_none() => {
+            Some(format!("the bucket has no {name}: upload it first"))
+        }
         (Action::FetchSecrets | Action::UploadSecrets | Action::CompareSecret, F::Same) => {
             Some(format!("{name} is the same here and in the bucket"))
         }
@@ -90,6 +96,8 @@ pub fn owns(action: Action) -> bool {
             | A::ShowValues
             | A::AboutSecret
             | A::GiveCode
+            | A::Grant
+            | A::Nodes
     )
 }
 
@@ -107,12 +115,14 @@ pub fn unavailable(state: &State, action: Action) -> Option<String> {
 fn in_tree(state: &State, action: Action) -> Option<String> {
     let screen = &state.secrets;
     let chosen = screen.chosen(screen.table.cursor());
-    let single = matches!(action, Action::EditSecret | Action::CompareSecret | Action::SecretVersions);
+    let single =
+        matches!(action, Action::EditSecret | Action::CompareSecret | Action::SecretVersions | Action::Grant);
     match (action, chosen.as_slice()) {
         (Action::GiveCode, _) => {
             let refused = screen.problem.as_ref().is_some_and(|p| p.kind == ProblemKind::NotAuthenticated);
             (!refused).then(|| "no code is asked for".to_owned())
         }
+        (Action::Nodes, _) => None,
         (Action::AboutSecret, _) if screen.table.cursor().is_some() => None,
         (_, []) => Some("there is no row under the cursor".to_owned()),
         (_, [one]) => busy(state, &one.key, action).or_else(|| refusal(action, one)),

@@ -23,11 +23,13 @@ use crate::backend::aws::Aws;
 use crate::backend::folder::{Folder, FolderError, Writer};
 use crate::backend::s3::Bucket;
 use crate::config::{Config, Permit, ReadOnly, Secret};
+use crate::domain::manifest::NodeView;
 use crate::domain::secret::{INDEX_LIMIT, Index};
 
 use super::OpError;
 use super::aws::{connect, signature};
 use super::environment::Named;
+use super::manifests::ManifestBucket;
 
 pub use compare::Sides;
 pub use edited::{Editing, Saved};
@@ -110,6 +112,15 @@ impl Secrets {
     #[must_use]
     pub fn bucket(&self) -> &str {
         self.inner.bucket.name()
+    }
+
+    /// Which node has which version of the manifests.
+    ///
+    /// # Errors
+    /// When the bucket does not answer, or we may not look.
+    pub async fn nodes(&self) -> Result<Vec<NodeView>, OpError> {
+        let Inner { bucket, environment, remote, .. } = &*self.inner;
+        ManifestBucket::new(bucket.clone(), environment, *remote).nodes().await
     }
 
     /// Who we are to AWS: what a write is signed with.
