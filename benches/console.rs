@@ -1,5 +1,7 @@
 //! The console's mind and face with 10,000 hosts: what one message and one frame cost.
-#![allow(clippy::indexing_slicing, missing_docs, clippy::unwrap_used)]
+#![allow(clippy::indexing_slicing, clippy::print_stdout, missing_docs, clippy::unwrap_used)]
+
+use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use hostwright::app::{EnvironmentInfo, LogEvent, LogLine, Msg, RunsMsg, Seen, State, prepare, update};
@@ -110,6 +112,14 @@ impl Console {
         self.send(Msg::Key(key.parse().unwrap()));
     }
 
+    /// How long a key and its frame take.
+    fn timed(&mut self, key: &str) -> Duration {
+        let begun = Instant::now();
+        self.key(key);
+        self.frame();
+        begun.elapsed()
+    }
+
     fn frame(&mut self) {
         prepare(&mut self.state, now());
         let (state, theme) = (&self.state, &self.theme);
@@ -160,22 +170,63 @@ fn hosts(c: &mut Criterion) {
             console.frame();
         });
     });
-    c.bench_function("10,000 hosts: a letter of a filter, and the frame", |b| {
-        console.key("/");
-        console.key("w");
-        b.iter(|| {
-            console.key("9");
-            console.frame();
-            console.key("backspace");
-            console.frame();
-        });
-        console.key("esc");
-    });
+    filter(c, &mut console, "10,000 hosts");
     c.bench_function("10,000 hosts: sort by the next column, and the frame", |b| {
         b.iter(|| {
             console.key("s");
             console.frame();
         });
+    });
+}
+
+/// One letter more and one letter less, each with its frame; each alone is timed.
+fn filter(c: &mut Criterion, console: &mut Console, what: &str) {
+    console.key("/");
+    console.key("w");
+    console.frame();
+    for (name, timed, undone) in
+        [("a letter of a filter", "9", "backspace"), ("a letter of a filter taken back", "backspace", "9")]
+    {
+        if timed == "backspace" {
+            console.key("9");
+            console.frame();
+        }
+        c.bench_function(&format!("{what}: {name}, and the frame"), |b| {
+            b.iter_custom(|rounds| {
+                let mut spent = Duration::ZERO;
+                for _ in 0..rounds {
+                    spent += console.timed(timed);
+                    console.timed(undone);
+                }
+                spent
+            });
+        });
+    }
+    console.key("esc");
+    console.frame();
+}
+
+/// The bound is on the slowest of a hundred keys: what an operator types into a filter over 10,000 runs, and moves among what it left.
+fn keys(c: &mut Criterion) {
+    const KEYS: [&str; 13] =
+        ["/", "w", "e", "9", "backspace", "4", "enter", "down", "pagedown", "up", "/", "ctrl-u", "enter"];
+    let mut console = Console::full();
+    console.key("2");
+    console.frame();
+    let mut spans: Vec<Duration> = (0..100).flat_map(|_| KEYS).map(|key| console.timed(key)).collect();
+    spans.sort_unstable();
+    let at = |percent: usize| spans[(spans.len() * percent).div_ceil(100) - 1];
+    println!(
+        "10,000 runs, a filter typed and moved in: key to frame {:?} median, {:?} p99 of {} keys",
+        at(50),
+        at(99),
+        spans.len()
+    );
+    c.bench_function("10,000 runs: a key that moves in a filter, and the frame", |b| {
+        for key in ["/", "w", "9", "enter"] {
+            console.timed(key);
+        }
+        b.iter(|| console.timed("j"));
     });
 }
 
@@ -199,17 +250,7 @@ fn crowd(c: &mut Criterion) {
             console.frame();
         });
     });
-    c.bench_function("100,000 hosts: a letter of a filter, and the frame", |b| {
-        console.key("/");
-        console.key("w");
-        b.iter(|| {
-            console.key("9");
-            console.frame();
-            console.key("backspace");
-            console.frame();
-        });
-        console.key("esc");
-    });
+    filter(c, &mut console, "100,000 hosts");
 }
 
 fn log(c: &mut Criterion) {
@@ -314,5 +355,5 @@ criterion_group! {
     config = Criterion::default().sample_size(10);
     targets = flood, crowd
 }
-criterion_group!(console, start, hosts, log);
+criterion_group!(console, start, hosts, keys, log);
 criterion_main!(console, slow);

@@ -1,7 +1,7 @@
 //! What the console costs, measured from outside: the real program in a pseudo-terminal, against a cluster in a process of its own.
 //!
 //! `cargo bench --bench outside -- target/release/hostwright [NAME…]` prints a table with the bounds; NAME chooses among `start`,
-//! `small`, `large` and `change`. It takes three minutes on a quiet machine, and a busy one spoils it.
+//! `small`, `large`, `crowd` and `change`. It takes three minutes on a quiet machine, and a busy one spoils it.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -57,13 +57,17 @@ fn main() {
     if wanted("large") {
         table.push(large(&program));
     }
+    if wanted("crowd") {
+        table.push(crowd(&program));
+    }
     if wanted("change") {
         table.push(change(&program, &runtime));
     }
     println!("{}\n\n| what | at most | measured | |\n| --- | --- | --- | --- |", program.display());
     for Measured { what, bound, value, unit, note } in table {
         let over = if value > bound { " **over**" } else { "" };
-        println!("| {what} | {bound} {unit} | {value:.1} {unit}{over} | {note} |");
+        let bound = if bound.is_finite() { format!("{bound} {unit}") } else { "-".to_owned() };
+        println!("| {what} | {bound} | {value:.1} {unit}{over} | {note} |");
     }
 }
 
@@ -189,6 +193,19 @@ fn large(program: &Path) -> Measured {
     let note = format!("{own:.1} MB of it its own, the rest the program's file");
     let what = "resident memory: 10,000 runs and a 50,000-line log open";
     Measured { what, bound: 60.0, value, unit: "MB", note }
+}
+
+/// Ten times as many hosts as the bounds are for: what a host costs.
+fn crowd(program: &Path) -> Measured {
+    const HOSTS: usize = 100_000;
+    let folder = TempDir::new().unwrap();
+    let cluster = Cluster::start(folder.path(), &Size { runs: HOSTS, pods: 0, lines: 0, pending: false });
+    let mut console = Console::start(program, &cluster.config(None));
+    console.wait_for("100000 ready");
+    console.quiet(Duration::from_secs(2));
+    let (value, own) = console.resident();
+    let note = format!("{own:.1} MB of it its own, {:.1} kB a host", own * 1000.0 / HOSTS as f64);
+    Measured { what: "resident memory: 100,000 hosts", bound: f64::INFINITY, value, unit: "MB", note }
 }
 
 /// How long the changes go on, at 100 a second; each fifth is of a host that is on the screen.

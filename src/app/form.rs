@@ -153,7 +153,7 @@ impl Form {
 
     /// A line of kube-auth's files: which of the two, its name says. What is known completes what is typed.
     #[must_use]
-    pub fn grant(key: &str, names: Names) -> Self {
+    pub fn grant(key: &str, names: &Names) -> Self {
         let fields = |all: &[(&'static str, &'static str)]| {
             all.iter().map(|(name, hint)| (*name, String::new(), *hint)).collect()
         };

@@ -33,6 +33,8 @@ use crate::view;
 const FRAME: Duration = Duration::from_micros(16_667);
 /// How long a burst of messages is taken in before a frame is drawn between.
 const BURST: Duration = Duration::from_millis(8);
+/// How long the first frame may take to get out before the rest begins all the same.
+const FIRST_FRAME: Duration = Duration::from_millis(100);
 /// How many messages of the background may wait; who has more waits too.
 const MESSAGES: usize = 256;
 
@@ -151,6 +153,7 @@ impl Shell {
         let first = app::update(&mut self.state, &self.seen, Timestamp::now(), start);
         self.resized(terminal);
         self.draw(terminal);
+        self.first_frame_out(terminal).await;
         self.effects.connect();
         for effect in first {
             self.perform(effect, terminal);
@@ -185,6 +188,13 @@ impl Shell {
             }
             self.draw_if_due(terminal);
             self.memory.write_if_due();
+        }
+    }
+
+    /// Connecting keeps all processors busy for a moment, so the first frame goes out before it, unless nobody reads it.
+    async fn first_frame_out(&mut self, terminal: &mut Terminal) {
+        if let Ok(event) = tokio::time::timeout(FIRST_FRAME, terminal.frame_out()).await {
+            self.take(Woken::Terminal(event), terminal);
         }
     }
 

@@ -166,6 +166,14 @@ impl Terminal {
         self.held.as_mut().and_then(|held| held.reader.try_next())
     }
 
+    /// Waits until the frame that is under way is out, and leaves the keys alone meanwhile; for ever when there is none.
+    pub(crate) async fn frame_out(&mut self) -> Event {
+        match &mut self.held {
+            Some(held) => out(&mut held.writer).await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// What the terminal does next.
     pub(crate) async fn next(&mut self) -> Event {
         let Some(Held { writer, reader, .. }) = &mut self.held else {
@@ -173,14 +181,18 @@ impl Terminal {
         };
         tokio::select! {
             biased;
-            written = writer.drained() => match written {
-                Ok(()) => Event::Drained,
-                Err(error) => {
-                    tracing::warn!(%error, "writing to the terminal failed");
-                    Event::Closed
-                }
-            },
+            event = out(writer) => event,
             input = reader.next() => input.map_or(Event::Closed, Event::Input),
+        }
+    }
+}
+
+async fn out(writer: &mut Writer) -> Event {
+    match writer.drained().await {
+        Ok(()) => Event::Drained,
+        Err(error) => {
+            tracing::warn!(%error, "writing to the terminal failed");
+            Event::Closed
         }
     }
 }

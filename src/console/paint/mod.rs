@@ -32,6 +32,8 @@ pub(crate) struct Screen {
     colours: bool,
     /// The terminal shows something else than our last frame.
     stale: bool,
+    /// Nothing was drawn yet.
+    blank: bool,
 }
 
 /// Synchronized output: the terminal shows a frame when it is whole. Unknown to a terminal it does nothing.
@@ -45,7 +47,7 @@ impl Screen {
         let options = TerminalOptions { viewport: Viewport::Fixed(area) };
         let made: Result<_, Infallible> = Terminal::with_options(Cursor { size, wanted: None }, options);
         let Ok(terminal) = made;
-        Self { terminal, shown: Buffer::empty(area), cursor: None, colours, stale: true }
+        Self { terminal, shown: Buffer::empty(area), cursor: None, colours, stale: true, blank: true }
     }
 
     /// The size that frames are drawn in.
@@ -55,11 +57,15 @@ impl Screen {
 
     /// Forgets what the terminal shows and takes the terminal's size: the next frame is painted whole.
     pub(crate) fn renew(&mut self, size: Size) {
-        *self = Self::new(size, self.colours);
+        // On the way to the first frame this is asked for thrice, and a screen is a megabyte.
+        if !self.blank || size != self.size() {
+            *self = Self::new(size, self.colours);
+        }
     }
 
     /// Draws a frame. Gives the bytes that show it: none when nothing changed.
     pub(crate) fn draw<T: Default>(&mut self, draw: impl FnOnce(&mut Frame<'_>) -> T) -> (T, Vec<u8>) {
+        self.blank = false;
         let mut result = T::default();
         let drawn: Result<_, Infallible> = self.terminal.draw(|frame| result = draw(frame));
         let Ok(frame) = drawn;

@@ -27,6 +27,16 @@ fn nothing_is_written_while_nothing_changes() {
 }
 
 #[test]
+fn a_size_that_is_known_only_before_the_first_frame_is_the_frames() {
+    let mut screen = Screen::new(Size::new(10, 2), true);
+    screen.renew(Size::new(10, 2));
+    screen.renew(Size::new(5, 1));
+    assert_eq!(screen.size(), Size::new(5, 1));
+    let first = text(&show(&mut screen, &Line::from("hello you")));
+    assert!(first.contains("\x1b[2J") && first.contains("hello") && !first.contains("you"), "{first:?}");
+}
+
+#[test]
 fn the_screen_is_what_was_drawn() {
     let mut screen = Screen::new(Size::new(12, 3), true);
     let mut parser = vt100::Parser::new(3.try_into().unwrap(), 12.try_into().unwrap(), 0);
