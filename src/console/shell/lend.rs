@@ -95,7 +95,7 @@ impl Shell {
                 Next::Save(text) => self.effects.save(*opened, text),
             },
             Ok(status) => {
-                self.answer(opened.id, Err(opened.ended(&format!("ended with {status}"))), terminal)
+                self.answer(opened.id, Err(opened.ended(&format!("ended with {status}"))), terminal);
             }
             Err(error) => {
                 self.answer(opened.id, Err(opened.ended(&format!("could not be run ({error})"))), terminal);
