@@ -286,10 +286,7 @@ impl Effect {
     /// True for what may take long: it can be cancelled, and leaves nothing half done.
     #[must_use]
     pub fn is_long(&self) -> bool {
-        match self {
-            Self::Secret { deed, .. } => deed.transfers(),
-            other => matches!(other, Self::SaveLog { .. }),
-        }
+        self.is_stoppable() || matches!(self, Self::SaveLog { .. })
     }
 
     /// True for what ends by itself when it is cancelled, and says what it did till then.
