@@ -119,7 +119,7 @@ pub(crate) fn job_name(n: usize) -> String {
 pub(crate) fn announcement(n: usize, group: &str) -> String {
     let facts = json!({"os": "debian 13", "cores": 16, "memory": "64 GiB", "serial": format!("C02{n:08}")});
     json!({
-        "host": host(n), "address": format!("10.0.{}.{}", n / 250, n % 250 + 1), "groups": [group, "k8s_worker"],
+        "host": host(n), "address": format!("10.{}.{}.{}", n / 62_500, n / 250 % 250, n % 250 + 1), "groups": [group, "k8s_worker"],
         "facts": facts,
     })
     .to_string()
