@@ -156,7 +156,7 @@ pub(super) fn answer(state: &mut State, id: EffectId, result: Result<Answer, Pro
             return;
         }
         Ok(Answer::Names(key, names)) => {
-            secrets::act::names_came(state, &key, names);
+            secrets::act::names_came(state, &key, &names);
             return;
         }
         Ok(Answer::Cluster(info)) => {

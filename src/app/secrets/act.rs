@@ -72,8 +72,8 @@ fn in_tree(state: &mut State, seen: &Seen, action: Action) {
 }
 
 /// Who is known came: the line can be asked for.
-pub(in crate::app) fn names_came(state: &mut State, key: &str, names: Names) {
-    open::form(state, Form::grant(key, &names));
+pub(in crate::app) fn names_came(state: &mut State, key: &str, names: &Names) {
+    open::form(state, Form::grant(key, names));
 }
 
 /// What is done on one secret.

@@ -1,6 +1,7 @@
 //! Fetching: from the bucket into the folder.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
@@ -19,6 +20,8 @@ use crate::ops::OpError;
 /// How many files may be done before what is remembered is written: what is lost when we are killed is compared again.
 const SAVE_EVERY: usize = 200;
 
+/// What is under way gets this time to end once it is cancelled.
+const GRACE: Duration = Duration::from_secs(2);
 /// How often a download that breaks off is begun.
 const TRIES: usize = 4;
 
@@ -88,16 +91,21 @@ impl Secrets {
         F: Future<Output = (String, Done)>,
     {
         let mut moved = Moved::default();
-        let mut running = stream::iter(jobs).buffer_unordered(AT_ONCE);
+        let all = jobs.len();
+        // Cancelled, no more are begun. What is under way gets the time to end: what was uploaded is to be remembered.
+        let mut running =
+            stream::iter(jobs).take_until(Box::pin(cancel.cancelled())).buffer_unordered(AT_ONCE);
+        let late = async {
+            cancel.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        tokio::pin!(late);
         let mut unsaved = 0;
         loop {
             let next = tokio::select! {
                 biased;
-                () = cancel.cancelled() => {
-                    moved.cancelled = true;
-                    break;
-                }
                 next = running.next() => next,
+                () = &mut late => None,
             };
             let Some((key, done)) = next else { break };
             counter.file();
@@ -111,7 +119,8 @@ impl Secrets {
                 unsaved = 0;
             }
         }
-        // What was under way is dropped here, and leaves nothing.
+        moved.cancelled = moved.outcomes.len() < all;
+        // What is still under way is dropped here, and leaves nothing.
         drop(running);
         if unsaved > 0 {
             let writer = Arc::clone(&open.writer);

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::{AT_ONCE, Secrets, blocking};
 use crate::backend::folder::{Folder, Found, Stamp, Stat};
 use crate::domain::bucket::{self, BucketSettings, KeyMark, Object, Told};
+use crate::domain::manifest::STATUS_PREFIX;
 use crate::domain::secret::{
     BucketFacts, CHECK_LIMIT, Encryption, FileState, Format, Index, Listed, LocalFact, RelativePath,
     RemoteFact, SecretListing, SecretRow, Setting, Skip, check, compare, plan, shown,
@@ -118,6 +119,8 @@ impl Secrets {
         folder: Option<Folder>,
         index: &Index,
     ) -> Result<Survey, OpError> {
+        // What the nodes say of themselves is no secret, and nobody's to fetch.
+        let wanted = |key: &str| wanted(key) && !key.starts_with(STATUS_PREFIX);
         let listing = async { self.inner.bucket.list_all(prefix).await.map_err(OpError::from) };
         let walk = async {
             let Some(folder) = folder.clone() else { return Ok(Vec::new()) };
