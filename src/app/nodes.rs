@@ -28,7 +28,8 @@ pub(super) fn nodes(nodes: &[NodeView], now: Timestamp, environment: &Environmen
 }
 
 fn of_node(doc: &mut Document, node: &NodeView, now: Timestamp, environment: &EnvironmentInfo) {
-    doc.heading(node.node.to_string());
+    doc.blank();
+    doc.push(LineKind::Title, node.node.to_string());
     let files = format!("{} of {} files", node.current(), node.files.len());
     let kind = if node.state == NodeState::Current { LineKind::Text } else { LineKind::Warning };
     doc.push(kind, format!("{}: {files} as in the bucket", node.state.word()));

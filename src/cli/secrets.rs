@@ -19,7 +19,7 @@ use crate::domain::secret::{SecretListing, SecretRow, Values, shown};
 use crate::domain::text::bytes;
 use crate::ops::OpError;
 use crate::ops::environment::named;
-use crate::ops::secrets::{Depth, Grant, Moved, Picked, Secrets, Sides, Transfer};
+use crate::ops::secrets::{self, Depth, Grant, Moved, Picked, Secrets, Sides, Transfer};
 
 /// What is done with secrets.
 #[derive(Debug, Subcommand)]
@@ -116,6 +116,27 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// Whether it changes something in the bucket.
+    fn changes(&self) -> bool {
+        match self {
+            Self::Upload { .. }
+            | Self::Edit { .. }
+            | Self::Restore { .. }
+            | Self::Rm { .. }
+            | Self::GrantToken { .. }
+            | Self::GrantRule(_) => true,
+            Self::List { .. }
+            | Self::Status { .. }
+            | Self::Fetch { .. }
+            | Self::Cat { .. }
+            | Self::Diff { .. }
+            | Self::History { .. }
+            | Self::Names => false,
+        }
+    }
+}
+
 /// A line of the policy.
 #[derive(Debug, Args)]
 pub struct Rule {
@@ -177,6 +198,13 @@ async fn go(
     shutdown: CancellationToken,
 ) -> Result<(), Failure> {
     let named = named(config, None)?;
+    // Said before anything is asked for.
+    match command {
+        Command::Fetch { .. } => config.permit().map(|_| ()),
+        _ if command.changes() => secrets::permit(config, &named).map(|_| ()),
+        _ => Ok(()),
+    }
+    .map_err(OpError::from)?;
     let secrets = super::code::asked(async |code| Secrets::open(config, &named, code).await).await?;
     let values = |show: bool| if show { Values::Shown } else { Values::Hidden };
     match command {

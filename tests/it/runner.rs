@@ -501,7 +501,8 @@ async fn a_deleted_job_leaves_neither_process_nor_pod_nor_files() {
     cluster.no_pod("doomed").await;
     assert!(!lives(pid));
     runner.stop().await;
-    assert!(!cluster.home(&pod).exists() && !cluster.log(&pod).parent().unwrap().exists());
+    let left = || cluster.home(&pod).exists() || cluster.log(&pod).parent().unwrap().exists();
+    until("its files to go", || !left()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use aws_config::{BehaviorVersion, Region};
 use aws_credential_types::provider::ProvideCredentials as _;
+use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls;
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_types::SdkConfig;
@@ -93,7 +94,7 @@ impl Aws {
         let profiles = profile::Profiles::load(request.credentials_file.as_deref()).await?;
         let own = profiles.get(&request.profile);
         let (region, region_origin) = region(request, own);
-        let http = http_client()?;
+        let http = http_client(is_here(request))?;
         let mut loader = aws_config::defaults(BehaviorVersion::latest())
             .region(Region::new(region.clone()))
             .http_client(http)
@@ -195,9 +196,18 @@ impl Aws {
     }
 }
 
+/// Whether AWS is on this machine: no proxy is asked for it then.
+fn is_here(request: &Request) -> bool {
+    let of_variables = || std::env::var("AWS_ENDPOINT_URL").ok();
+    let endpoint = request.endpoint.clone().or_else(of_variables);
+    let uri = endpoint.and_then(|endpoint| endpoint.parse::<http::Uri>().ok());
+    uri.is_some_and(|uri| uri.host().is_some_and(crate::domain::is_here))
+}
+
 /// HTTPS with the one TLS stack, through the proxy that the operator's variables name. `AWS_CA_BUNDLE` names more authorities to be
 /// trusted, as it does for the AWS command line.
-fn http_client() -> Result<SharedHttpClient, AwsError> {
+fn http_client(here: bool) -> Result<SharedHttpClient, AwsError> {
+    let proxy = if here { ProxyConfig::disabled() } else { ProxyConfig::from_env() };
     let mut trusted = tls::TrustStore::default();
     if let Some(path) = std::env::var_os("AWS_CA_BUNDLE").filter(|path| !path.is_empty()) {
         let failed = |error: std::io::Error| {
@@ -210,8 +220,7 @@ fn http_client() -> Result<SharedHttpClient, AwsError> {
     let wrong = |error| AwsError::new(AwsErrorKind::Invalid, "prepare TLS", chain(&error));
     let context = context.map_err(wrong)?;
     Ok(aws_smithy_http_client::Builder::new().build_with_connector_fn(move |settings, runtime| {
-        let mut builder = aws_smithy_http_client::Connector::builder()
-            .proxy_config(aws_smithy_http_client::proxy::ProxyConfig::from_env());
+        let mut builder = aws_smithy_http_client::Connector::builder().proxy_config(proxy.clone());
         builder.set_connector_settings(settings.cloned());
         builder.set_sleep_impl(runtime.and_then(|components| components.sleep_impl()));
         let provider = tls::Provider::Rustls(tls::rustls_provider::CryptoMode::Ring);

@@ -83,8 +83,6 @@ impl Secrets {
     pub async fn open(config: &Config, named: &Named, code: Option<&Secret>) -> Result<Self, OpError> {
         let cloud = connect(config, named, code).await?;
         let bucket = cloud.secrets_bucket();
-        let read_only = named.settings(config).is_some_and(|settings| settings.read_only);
-        let local = config.permit();
         Ok(Self {
             inner: Arc::new(Inner {
                 environment: named.name.clone(),
@@ -93,8 +91,8 @@ impl Secrets {
                 key: OnceCell::new(),
                 by: OnceCell::new(),
                 folder: named.secrets(config),
-                remote: if read_only { Err(ReadOnly) } else { local },
-                local,
+                remote: permit(config, named),
+                local: config.permit(),
                 turn: Mutex::default(),
                 looked: Mutex::default(),
                 aws: cloud.aws,
@@ -196,6 +194,17 @@ impl Secrets {
             outcome,
             "secrets"
         );
+    }
+}
+
+/// The permit to change an environment's bucket.
+///
+/// # Errors
+/// With `--read-only`, or where the environment says so.
+pub fn permit(config: &Config, named: &Named) -> Result<Permit, ReadOnly> {
+    match named.settings(config) {
+        Some(settings) if settings.read_only => Err(ReadOnly),
+        _ => config.permit(),
     }
 }
 
