@@ -1,8 +1,9 @@
 //! The code of an MFA device, asked for on the terminal.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
 
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
 
 use super::fail;
 use crate::config::Secret;
@@ -10,6 +11,8 @@ use crate::domain::aws::AwsErrorKind;
 use crate::domain::text::plain;
 use crate::ops::OpError;
 
+/// What Ctrl-C types.
+const INTERRUPT: u8 = 3;
 /// How often a wrong code is asked for again.
 const TRIES: usize = 3;
 
@@ -48,19 +51,34 @@ async fn ask(serial: String) -> Option<Secret> {
         let mut terminal = std::fs::OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
         let before = tcgetattr(&terminal).ok()?;
         let mut hidden = before.clone();
-        hidden.local_modes.remove(LocalModes::ECHO);
+        // Ctrl-C would end us and leave the terminal without its echo: it ends the line instead.
+        hidden.local_modes.remove(LocalModes::ECHO | LocalModes::ISIG);
+        hidden.special_codes[SpecialCodeIndex::VEOL] = INTERRUPT;
         // Hidden before it is asked for: nobody types before the question.
         tcsetattr(&terminal, OptionalActions::Flush, &hidden).ok()?;
         write!(terminal, "MFA code of {}: ", plain(&serial)).ok();
-        let mut line = String::new();
-        let read = BufReader::new(&terminal).read_line(&mut line);
+        let line = line(&terminal);
         tcsetattr(&terminal, OptionalActions::Now, &before).ok()?;
         writeln!(terminal).ok()?;
-        read.ok()?;
+        let line = line.ok()?;
         let code = line.trim();
         (!code.is_empty()).then(|| Secret::new(code))
     })
     .await
     .ok()
     .flatten()
+}
+
+/// What is typed until the end of the line; nothing when that is Ctrl-C.
+fn line(mut terminal: &File) -> std::io::Result<String> {
+    let mut typed = Vec::new();
+    let mut byte = [0];
+    while terminal.read(&mut byte)? == 1 {
+        match byte {
+            [INTERRUPT] => return Ok(String::new()),
+            [b'\n'] => break,
+            [other] => typed.push(other),
+        }
+    }
+    Ok(String::from_utf8_lossy(&typed).into_owned())
 }

@@ -5,11 +5,22 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::Value;
 
 use crate::cloud::{Cloud, Desk};
-use crate::pty::Pty;
+use crate::pty::{CommandBuilder, Pty};
 use crate::support;
 
 const MFA: &str = "arn:aws:iam::123456789012:mfa/olga";
 const ROLE: &str = "arn:aws:iam::123456789012:role/ops";
+
+/// Ends the question for a code with Ctrl-C and compares the terminal's settings before and after.
+fn interrupted(command: CommandBuilder) {
+    let mut pty = Pty::start(Pty::command("cat"), (80, 24));
+    let before = pty.settings();
+    pty.keys("C-d").wait_exit();
+    let mut pty = Pty::start(command, (200, 40));
+    pty.wait_for("MFA code of").keys("C-c");
+    assert_eq!(pty.wait_exit(), 1);
+    assert_eq!(pty.settings(), before, "the terminal is left as it was");
+}
 
 /// The lines of one check.
 fn lines(report: &Value, check: &str) -> Vec<(String, String)> {
@@ -147,12 +158,18 @@ async fn a_code_is_asked_for_once_and_the_session_kept_for_its_owner() {
         let (state, text) = line(&report(&desk, &[]).await, "credentials");
         assert!(state == "wrong" && text.contains(MFA) && text.contains("on a terminal"), "{text}");
 
-        let screen = {
+        let command = || {
             let mut command = Pty::command(support::exe());
             command.args(["env", "check"]);
             command.env_clear();
             desk.variables().into_iter().for_each(|(name, value)| command.env(name, value));
             command.cwd(desk.path());
+            command
+        };
+        let asked = command();
+        tokio::task::spawn_blocking(move || interrupted(asked)).await.unwrap();
+        let screen = {
+            let command = command();
             tokio::task::spawn_blocking(move || {
                 let mut pty = Pty::start(command, (200, 40));
                 pty.wait_for("MFA code of").write(b"654321\r");

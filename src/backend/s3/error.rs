@@ -52,9 +52,10 @@ where
     }
 }
 
+/// A setting is wrong: it is not that an object is missing, which many callers take for an answer.
 fn no_bucket(doing: &str) -> AwsError {
     let text = "there is no such bucket: is its name right in the environment's variables?";
-    AwsError::new(AwsErrorKind::NotFound, doing, text)
+    AwsError::new(AwsErrorKind::Invalid, doing, text)
 }
 
 fn of_status(status: u16) -> AwsErrorKind {
