@@ -197,3 +197,66 @@ async fn a_code_is_asked_for_once_and_the_session_kept_for_its_owner() {
         assert_eq!(line(&report(&desk, &[]).await, "credentials").0, "wrong");
     }
 }
+
+/// What a machine on AWS is asked for its role's keys: the instance's metadata (version 2, with a session) and the container's
+/// endpoint.
+async fn machine() -> String {
+    use axum::routing::{get, put};
+    let keys = || async {
+        axum::Json(serde_json::json!({
+            "Code": "Success", "AccessKeyId": "AKIAMACHINE", "SecretAccessKey": "hunter2", "Token": "hunter22",
+            "Expiration": "2099-01-01T00:00:00Z", "AccountId": "123456789012",
+        }))
+    };
+    let session = |headers: axum::http::HeaderMap| async move {
+        assert!(headers.contains_key("x-aws-ec2-metadata-token-ttl-seconds"));
+        ([("x-aws-ec2-metadata-token-ttl-seconds", "21600")], "session")
+    };
+    let role = |headers: axum::http::HeaderMap| async move {
+        assert_eq!(headers["x-aws-ec2-metadata-token"], "session");
+        "node"
+    };
+    let roles = "/latest/meta-data/iam/security-credentials/";
+    let app = axum::Router::new()
+        .route("/latest/api/token", put(session))
+        .route(roles, get(role))
+        .route(&format!("{roles}node"), get(keys))
+        .route("/container", get(keys));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async { axum::serve(listener, app).await });
+    url
+}
+
+#[tokio::test]
+async fn a_machine_without_profiles_has_its_own_role() {
+    let cloud = Cloud::new().await;
+    let desk = Desk::new(&cloud);
+    desk.write(".aws/config", "");
+    desk.write(".aws/credentials", "");
+    let url = machine().await;
+    let container = format!("{url}/container");
+    let instance =
+        [("AWS_EC2_METADATA_DISABLED", "false"), ("AWS_EC2_METADATA_SERVICE_ENDPOINT", url.as_str())];
+    let region = ("AWS_REGION", "eu-west-1");
+    let of_container = [("AWS_CONTAINER_CREDENTIALS_FULL_URI", container.as_str()), region];
+    let of_instance = [instance[0], instance[1], region];
+    for variables in [of_instance.as_slice(), &of_container] {
+        let all = report(&desk, variables).await;
+        let said = ("ok".into(), "this machine's own role, until 2099-01-01T00:00:00Z".into());
+        assert_eq!(line(&all, "credentials"), said, "{all}");
+        assert!(line(&all, "identity").1.starts_with("arn:aws:sts::123456789012:"), "{all}");
+    }
+    // A profile may take its role with the machine's.
+    for (word, variables) in
+        [("Ec2InstanceMetadata", of_instance.as_slice()), ("EcsContainer", &of_container)]
+    {
+        let config = format!(
+            "[profile staging]\nrole_arn = {ROLE}\ncredential_source = {word}\nrole_session_name = olga\n"
+        );
+        desk.write(".aws/config", &config);
+        let all = report(&desk, variables).await;
+        assert!(line(&all, "credentials").1.starts_with("profile staging (a role), until "), "{all}");
+        assert!(line(&all, "identity").1.contains("assumed-role/ops/olga"), "{all}");
+    }
+}
