@@ -58,4 +58,5 @@ mod support;
 mod sync;
 mod targets;
 mod terminal;
+mod terraform;
 mod tokens;
