@@ -74,6 +74,9 @@ enum Command {
     /// The manifests of the platform's services: render, diff, push, status
     #[command(subcommand)]
     Manifests(cli::manifests::Command),
+    /// The platform that the hosts join: bring-up, certificates, renew
+    #[command(subcommand)]
+    Platform(cli::platform::Command),
     /// Write all that helps to understand a problem into one file, without secrets
     DebugBundle(cli::bundle::Bundle),
     /// Print what makes a shell complete this command line
@@ -170,6 +173,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Env(command)) => env(&global, format, command).await,
         Some(Command::Secrets(command)) => secrets(&global, format, command).await,
         Some(Command::Manifests(command)) => manifests(&global, format, command).await,
+        Some(Command::Platform(command)) => platform(&global, format, command).await,
         Some(Command::DebugBundle(args)) => Ok(debug_bundle(&global, args).await),
         Some(Command::Completions(args)) => Ok(cli::manual::completions(args, &Cli::command())),
         Some(Command::Man(args)) => Ok(cli::manual::man(&args, &Cli::command())),
@@ -278,6 +282,12 @@ async fn manifests(
 ) -> Result<ExitCode> {
     telemetry::init_stderr(false, Level::WARN)?;
     Ok(Box::pin(cli::manifests::run(command, &load(global)?, format)).await)
+}
+
+async fn platform(global: &Global, format: cli::Format, command: cli::platform::Command) -> Result<ExitCode> {
+    telemetry::init_stderr(false, Level::WARN)?;
+    let shutdown = lifecycle::shutdown_on_signals()?;
+    Ok(Box::pin(cli::platform::run(command, &load(global)?, format, shutdown)).await)
 }
 
 async fn debug_bundle(global: &Global, args: cli::bundle::Bundle) -> ExitCode {

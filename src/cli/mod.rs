@@ -14,6 +14,7 @@ pub mod manifests;
 pub mod manual;
 mod output;
 pub mod permissions;
+pub mod platform;
 pub mod queue;
 pub mod runs;
 pub mod secrets;

@@ -34,6 +34,8 @@ pub enum AwsErrorKind {
     Forbidden,
     /// There is no such thing.
     NotFound,
+    /// There is no such bucket.
+    NoBucket,
     /// Somebody else changed it meanwhile.
     Conflict,
     /// It does not answer.
@@ -80,7 +82,10 @@ impl AwsError {
             AwsErrorKind::Forbidden => "ask for that permission",
             AwsErrorKind::Unreachable => "is AWS, or the endpoint, reachable from here?",
             AwsErrorKind::Conflict => "look at the difference, then decide",
-            AwsErrorKind::NotFound | AwsErrorKind::Invalid | AwsErrorKind::Failed => "",
+            AwsErrorKind::NotFound
+            | AwsErrorKind::NoBucket
+            | AwsErrorKind::Invalid
+            | AwsErrorKind::Failed => "",
         }
     }
 
@@ -97,7 +102,7 @@ impl AwsError {
             AwsErrorKind::NotFound => ProblemKind::NotFound,
             AwsErrorKind::Conflict => ProblemKind::Conflict,
             AwsErrorKind::Unreachable => ProblemKind::Unreachable,
-            AwsErrorKind::Invalid => ProblemKind::Invalid,
+            AwsErrorKind::Invalid | AwsErrorKind::NoBucket => ProblemKind::Invalid,
             AwsErrorKind::Failed => ProblemKind::Failed,
         };
         Problem::new(subject, kind, self.to_string()).advise(self.advice())

@@ -15,6 +15,7 @@ pub mod manifest;
 mod message;
 mod outcome;
 pub mod places;
+pub mod platform;
 mod pod;
 mod problem;
 pub mod queue;

@@ -15,6 +15,7 @@ pub mod machine;
 pub mod manifests;
 pub mod marks;
 pub mod places;
+pub mod platform;
 pub mod prune;
 pub mod queue;
 pub mod results;

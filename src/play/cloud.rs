@@ -11,6 +11,7 @@ use crate::backend::s3::{Bucket, Content};
 use crate::config::Permit;
 use crate::domain::bucket::Condition;
 use crate::domain::environment;
+use crate::domain::platform;
 use crate::domain::secret::Checksum;
 
 const NAME: &str = "the playground";
@@ -20,11 +21,11 @@ const CREDENTIALS: &str =
     "[play]\naws_access_key_id = AKIAPLAYGROUND\naws_secret_access_key = nothing-to-lose\n";
 /// The secrets that a new bucket has.
 const SECRETS: [(&str, &str); 5] = [
-    ("common/abac.jsonl", include_str!("../../assets/play/secrets/common/abac.jsonl")),
-    ("common/tokens.csv", include_str!("../../assets/play/secrets/common/tokens.csv")),
     ("compute/registry.yaml", include_str!("../../assets/play/secrets/compute/registry.yaml")),
     ("locked/README.md", include_str!("../../assets/play/secrets/locked/README.md")),
     ("secure/etcd.env", include_str!("../../assets/play/secrets/secure/etcd.env")),
+    (platform::POLICY, include_str!("../../assets/play/secrets/secure/kube-auth/policy.jsonl")),
+    (platform::TOKENS, include_str!("../../assets/play/secrets/secure/kube-auth/tokens.csv")),
 ];
 
 /// The manifests that a new playground has: they are the operator's then.

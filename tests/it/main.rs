@@ -38,6 +38,7 @@ mod manifests;
 mod manual;
 mod operators;
 mod places;
+mod platform;
 mod policy;
 mod provision;
 mod proxy;

@@ -54,8 +54,8 @@ where
 
 /// A setting is wrong: it is not that an object is missing, which many callers take for an answer.
 fn no_bucket(doing: &str) -> AwsError {
-    let text = "there is no such bucket: is its name right in the environment's variables?";
-    AwsError::new(AwsErrorKind::Invalid, doing, text)
+    let text = "there is no such bucket: is its name right in the environment's variables? (`platform bring-up` makes it)";
+    AwsError::new(AwsErrorKind::NoBucket, doing, text)
 }
 
 fn of_status(status: u16) -> AwsErrorKind {

@@ -117,7 +117,7 @@ fn wrong(key: &str, error: &GrantError) -> OpError {
 }
 
 /// 256 random bits, in characters that any header may hold.
-fn new_token() -> Result<Secret, OpError> {
+pub(in crate::ops) fn new_token() -> Result<Secret, OpError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)
         .map_err(|error| OpError::Missing(format!("there are no random numbers: {error}")))?;

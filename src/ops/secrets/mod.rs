@@ -9,6 +9,7 @@ mod fetch;
 mod grant;
 mod history;
 mod look;
+mod made;
 mod moved;
 mod remove;
 mod sink;
@@ -27,14 +28,16 @@ use crate::domain::manifest::NodeView;
 use crate::domain::secret::{INDEX_LIMIT, Index};
 
 use super::OpError;
-use super::aws::{connect, signature};
+use super::aws::{Cloud, connect, signature};
 use super::environment::Named;
 use super::manifests::ManifestBucket;
 
 pub use compare::Sides;
 pub use edited::{Editing, Saved};
+pub(super) use grant::new_token;
 pub use grant::{Grant, Granted};
 pub use look::Depth;
+pub(super) use made::{Here, Made};
 pub use moved::{Moved, Outcome, Picked, Transfer};
 
 /// The file that what is remembered stands in.
@@ -81,9 +84,14 @@ impl Secrets {
     /// # Errors
     /// As [`connect`].
     pub async fn open(config: &Config, named: &Named, code: Option<&Secret>) -> Result<Self, OpError> {
-        let cloud = connect(config, named, code).await?;
+        Ok(Self::of(config, named, connect(config, named, code).await?))
+    }
+
+    /// The secrets of an environment whose AWS is connected to.
+    #[must_use]
+    pub fn of(config: &Config, named: &Named, cloud: Cloud) -> Self {
         let bucket = cloud.secrets_bucket();
-        Ok(Self {
+        Self {
             inner: Arc::new(Inner {
                 environment: named.name.clone(),
                 bucket,
@@ -97,7 +105,7 @@ impl Secrets {
                 looked: Mutex::default(),
                 aws: cloud.aws,
             }),
-        })
+        }
     }
 
     /// Where the local copy is.
