@@ -29,11 +29,13 @@ const SECRETS: [(&str, &str); 5] = [
 ];
 
 /// The manifests that a new playground has: they are the operator's then.
-const MANIFESTS: [(&str, &str); 4] = [
+const MANIFESTS: [(&str, &str); 6] = [
     ("_labels.j2", include_str!("../../assets/manifests/_labels.j2")),
     ("addons/etcd-endpoints.yaml.j2", include_str!("../../assets/manifests/addons/etcd-endpoints.yaml.j2")),
     ("platform/namespace.yaml", include_str!("../../assets/manifests/platform/namespace.yaml")),
     ("platform/settings.yaml.j2", include_str!("../../assets/manifests/platform/settings.yaml.j2")),
+    ("secure/kube-apiserver.yaml.j2", include_str!("../../assets/manifests/secure/kube-apiserver.yaml.j2")),
+    ("secure/kube-auth.yaml.j2", include_str!("../../assets/manifests/secure/kube-auth.yaml.j2")),
 ];
 
 /// What the environment's table in the configuration names.

@@ -39,6 +39,7 @@ mod manual;
 mod operators;
 mod places;
 mod platform;
+mod platform_api;
 mod policy;
 mod provision;
 mod proxy;

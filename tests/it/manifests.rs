@@ -186,7 +186,7 @@ fn the_sample_is_right_for_any_environment() {
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     let documents: Vec<Value> = serde_saphyr::from_multiple(&said.out).unwrap();
     let kinds: Vec<&str> = documents.iter().map(|one| one["kind"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["Service", "EndpointSlice", "Namespace", "ConfigMap"]);
+    assert_eq!(kinds, ["Service", "EndpointSlice", "Namespace", "ConfigMap", "Pod"]);
     assert_eq!(documents[3]["metadata"]["labels"]["platform.example.org/environment"], "staging");
     let addresses = documents[1]["endpoints"].as_array().unwrap();
     assert!(!addresses.is_empty() && addresses.iter().all(|one| one["zone"].is_string()), "{}", said.out);

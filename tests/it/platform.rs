@@ -15,7 +15,7 @@ use crate::support;
 const STEPS: [&str; 7] = ["check", "buckets", "fetch", "key-pair", "certificates", "upload", "manifests"];
 
 /// A desk whose environment has no bucket yet.
-async fn desk(name: &str) -> (Cloud, Desk) {
+pub(crate) async fn desk(name: &str) -> (Cloud, Desk) {
     let mut cloud = Cloud::new().await;
     cloud.bucket = format!("{name}-{}", std::process::id());
     let desk = Desk::new(&cloud);
@@ -29,7 +29,7 @@ async fn desk(name: &str) -> (Cloud, Desk) {
 }
 
 /// The steps of a bring-up by name.
-async fn bring_up(desk: &Desk, args: &[&str]) -> BTreeMap<String, Value> {
+pub(crate) async fn bring_up(desk: &Desk, args: &[&str]) -> BTreeMap<String, Value> {
     let said = desk.json(&[&["platform", "bring-up"], args].concat()).await;
     let steps = said.as_array().unwrap();
     steps.iter().map(|step| (step["step"].as_str().unwrap().to_owned(), step.clone())).collect()
@@ -253,7 +253,7 @@ fn member(copy: &Path, data: &Path, number: usize, ports: &[(u16, u16)]) -> Leas
     Leashed::spawn(command).unwrap()
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

@@ -15,8 +15,9 @@ pub const API_PORT: u16 = 6443;
 /// The port of kube-auth on each API server's loopback address.
 pub const AUTH_PORT: u16 = 8471;
 
-/// Where a node keeps what it gets of the bucket: the folder of `assets/systemd/hostwright-sync.service`.
-const AUTH_FOLDER: &str = "/var/lib/hostwright/sync";
+/// Where a node keeps what it gets of the bucket, unless the variables have a `sync_folder`: that of
+/// `assets/systemd/hostwright-sync.service`.
+const SYNC_FOLDER: &str = "/var/lib/hostwright/sync";
 
 /// Somebody who gets a token and a kubeconfig.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,21 +133,22 @@ pub fn kubeconfig(variables: &EnvironmentVariables, of: &Kubeconfig<'_>) -> Valu
 
 /// The two files that tell the API server where to ask: key in the bucket, and content.
 #[must_use]
-pub fn webhooks() -> [(&'static str, Value); 2] {
+pub fn webhooks(variables: &EnvironmentVariables) -> [(&'static str, Value); 2] {
+    let folder = variables.others.get("sync_folder").and_then(Value::as_str).unwrap_or(SYNC_FOLDER);
     [
-        ("secure/kube-auth/authentication.yaml", webhook("token")),
-        ("secure/kube-auth/authorization.yaml", webhook("policy")),
+        ("secure/kube-auth/authentication.yaml", webhook(folder, "token")),
+        ("secure/kube-auth/authorization.yaml", webhook(folder, "policy")),
     ]
 }
 
-fn webhook(what: &str) -> Value {
-    let client = |end: &str| format!("{AUTH_FOLDER}/secure/pki/kubeapi-kube-auth-client.{end}");
+fn webhook(folder: &str, what: &str) -> Value {
+    let client = |end: &str| format!("{folder}/secure/pki/kubeapi-kube-auth-client.{end}");
     json!({
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "kube-auth", "cluster": {
             "server": format!("https://localhost:{AUTH_PORT}/authorize/{what}"),
-            "certificate-authority": format!("{AUTH_FOLDER}/{CA}"),
+            "certificate-authority": format!("{folder}/{CA}"),
         }}],
         "users": [{"name": "kube-apiserver", "user": {
             "client-certificate": client("crt"),
@@ -187,7 +189,7 @@ mod tests {
             let outside = text.contains("https://kube.example.org:6443");
             assert_eq!(outside, access.path.starts_with("locked/"), "{text}");
         }
-        for (_, webhook) in webhooks() {
+        for (_, webhook) in webhooks(&variables) {
             let text = webhook.to_string();
             assert!(text.contains("https://localhost:8471/authorize/") && !text.contains("insecure"));
         }

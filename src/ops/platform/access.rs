@@ -27,7 +27,7 @@ pub(super) async fn make(
         batch.add(TOKENS, tokens, there);
     }
     batch.make(POLICY, policy).await?;
-    for (key, webhook) in webhooks() {
+    for (key, webhook) in webhooks(variables) {
         batch.make(key, || yaml(key, &webhook)).await?;
     }
     Ok(())

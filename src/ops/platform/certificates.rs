@@ -100,7 +100,7 @@ pub(super) async fn make(secrets: &Secrets, variables: &EnvironmentVariables) ->
 pub(super) fn keys(variables: &EnvironmentVariables) -> Vec<String> {
     let single = [CA_KEY, CA, SERVICE_ACCOUNT_KEY, SERVICE_ACCOUNT_PUBLIC, TOKENS, POLICY];
     let of_users = accesses().map(|access| access.path);
-    let of_webhooks = webhooks().map(|(key, _)| key);
+    let of_webhooks = webhooks(variables).map(|(key, _)| key);
     let single = single.into_iter().chain(of_users).chain(of_webhooks).map(str::to_owned);
     single.chain(leaves(variables).into_iter().flat_map(|leaf| [leaf.key(), leaf.certificate()])).collect()
 }
