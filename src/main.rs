@@ -77,6 +77,9 @@ enum Command {
     /// The platform that the hosts join: bring-up, certificates, renew
     #[command(subcommand)]
     Platform(cli::platform::Command),
+    /// What a cluster needs of Hostwright: render
+    #[command(subcommand)]
+    Deploy(cli::deploy::Command),
     /// Write all that helps to understand a problem into one file, without secrets
     DebugBundle(cli::bundle::Bundle),
     /// Print what makes a shell complete this command line
@@ -174,6 +177,10 @@ async fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Secrets(command)) => secrets(&global, format, command).await,
         Some(Command::Manifests(command)) => manifests(&global, format, command).await,
         Some(Command::Platform(command)) => platform(&global, format, command).await,
+        Some(Command::Deploy(command)) => {
+            telemetry::init_stderr(false, Level::WARN)?;
+            Ok(cli::deploy::run(&command, &logged(&global)?))
+        }
         Some(Command::DebugBundle(args)) => Ok(debug_bundle(&global, args).await),
         Some(Command::Completions(args)) => Ok(cli::manual::completions(args, &Cli::command())),
         Some(Command::Man(args)) => Ok(cli::manual::man(&args, &Cli::command())),

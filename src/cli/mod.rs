@@ -8,6 +8,7 @@ pub mod bundle;
 pub mod cluster;
 mod code;
 pub mod config;
+pub mod deploy;
 pub mod env;
 pub mod hosts;
 pub mod manifests;

@@ -7,6 +7,7 @@ pub mod aws;
 pub mod cluster;
 pub mod decide;
 pub mod deliver;
+pub mod deploy;
 pub mod environment;
 mod error;
 pub mod forget;

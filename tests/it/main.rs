@@ -24,6 +24,7 @@ mod cluster;
 mod config;
 mod console;
 mod credentials;
+mod deploy;
 mod envcli;
 mod environments;
 mod expiry;

@@ -1,0 +1,236 @@
+//! What is shipped for a cluster, and what `deploy render` makes of it for an environment.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support;
+
+fn assets() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("assets")
+}
+
+/// All files under a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+fn documents(text: &str) -> Vec<Value> {
+    serde_saphyr::from_multiple(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// The containers of a value, wherever they stand in it.
+fn containers(value: &Value) -> Vec<&Value> {
+    let mut found = Vec::new();
+    if let Some(map) = value.as_object() {
+        for key in ["containers", "initContainers"] {
+            found.extend(map.get(key).and_then(Value::as_array).into_iter().flatten());
+        }
+        found.extend(map.values().flat_map(containers));
+    }
+    found.extend(value.as_array().into_iter().flatten().flat_map(containers));
+    found
+}
+
+/// A container whose image is there already is not pulled, and its image does not change under its name.
+fn not_pulled(of: &str, container: &Value) {
+    let image = container["image"].as_str().unwrap_or_else(|| panic!("{of}: no image"));
+    assert_eq!(container["imagePullPolicy"], "IfNotPresent", "{of}: {image}");
+    let tag = image.rsplit('/').next().unwrap().split_once(':').map(|(_, tag)| tag);
+    // That of the Job templates is the setting's, which is checked when it is rendered.
+    let of_setting = of.ends_with("job.yaml");
+    let fixed = image.contains("@sha256:") || tag.is_some_and(|tag| tag != "latest");
+    assert!(fixed || of_setting, "{of}: {image} has no fixed tag");
+}
+
+/// A home with an environment for a cluster.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new(more: &str) -> Self {
+        let home = support::temp();
+        let config = format!(
+            "[job]\nimage = \"registry.example.org:5000/hostwright:1.2.3\"\n[environments.prod]\n\
+             policy.source = \"https://git.example.org/policy.git\"\nkubernetes.namespace = \"provisioning\"\n{more}"
+        );
+        std::fs::write(home.path().join("config.toml"), config).unwrap();
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(home.path().join("config.toml"), private).unwrap();
+        Self(home)
+    }
+
+    fn hostwright(&self, args: &[&str], config: &Path) -> (i32, String, String) {
+        let output = Command::new(support::exe())
+            .args(args)
+            .env_clear()
+            .env("HOME", self.0.path())
+            .env("HOSTWRIGHT_CONFIG", config)
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    }
+
+    fn render(&self) -> (i32, String, String) {
+        self.hostwright(&["-e", "prod", "deploy", "render"], &self.0.path().join("config.toml"))
+    }
+
+    fn objects(&self) -> Vec<Value> {
+        let (code, out, err) = self.render();
+        assert_eq!((code, err.as_str()), (0, ""), "{out}");
+        assert_eq!(self.render().1, out, "the same comes of the same");
+        documents(&out)
+    }
+}
+
+fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
+    let is = |object: &&Value| object["kind"] == kind && object["metadata"]["name"] == name;
+    objects.iter().find(is).unwrap_or_else(|| panic!("no {kind} {name}"))
+}
+
+#[test]
+fn no_image_that_is_there_is_pulled_in_all_that_is_shipped() {
+    let mut seen = 0;
+    for file in files(&assets()) {
+        let name = file.display().to_string();
+        if [".yaml", ".yml"].iter().any(|end| name.ends_with(end)) && !name.contains("/policy/") {
+            for document in documents(&std::fs::read_to_string(&file).unwrap()) {
+                for container in containers(&document) {
+                    not_pulled(&name, container);
+                    seen += 1;
+                }
+            }
+        }
+    }
+    let rendered = Home::new("").objects();
+    for container in rendered.iter().flat_map(containers) {
+        not_pulled("deploy render", container);
+        assert_eq!(container["image"], "registry.example.org:5000/hostwright:1.2.3");
+        seen += 1;
+    }
+    assert!(seen >= 3, "only {seen} containers were found");
+}
+
+#[test]
+fn the_kustomization_has_every_file() {
+    let folder = assets().join("deploy");
+    let kustomization = std::fs::read_to_string(folder.join("kustomization.yaml")).unwrap();
+    let listed: BTreeSet<String> = documents(&kustomization)[0]["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|name| name.as_str().unwrap().to_owned())
+        .collect();
+    let there =
+        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let there: BTreeSet<String> =
+        there.filter(|name| name.ends_with(".yaml") && name != "kustomization.yaml").collect();
+    assert_eq!(listed, there);
+    // What is rendered is what is shipped, object by object.
+    let shipped: usize =
+        listed.iter().map(|file| documents(&std::fs::read_to_string(folder.join(file)).unwrap()).len()).sum();
+    assert_eq!(Home::new("").objects().len(), shipped);
+}
+
+#[test]
+fn every_object_is_where_the_environment_says_and_fits_the_others() {
+    let more = "targets.namespace = \"monitoring\"\ntargets.name = \"scrape\"\n\
+                amqp.url = \"amqps://u:hunter2@rabbit.example.org/v\"\nara.url = \"https://ara.example.org\"\n\
+                ara.token = \"hunter3\"\n[server]\nnetworks = [\"10.1.0.0/16\", \"fd00:1::/64\"]\ntoken_file = \"/x\"\n";
+    let home = Home::new(more);
+    let objects = home.objects();
+    let text = home.render().1;
+    assert!(!text.contains("hunter"), "no secret is printed");
+    assert!(!text.contains("serviceaccount:hostwright:") && text.contains("serviceaccount:provisioning:"));
+    for object in &objects {
+        let namespace = object["metadata"]["namespace"].as_str();
+        let everywhere = ["Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"];
+        if everywhere.iter().any(|kind| object["kind"] == *kind) {
+            assert_eq!(namespace, None, "{object}");
+        } else {
+            let known = ["provisioning", "monitoring", "kube-system", "kube-public"];
+            assert!(namespace.is_some_and(|namespace| known.contains(&namespace)), "{object}");
+        }
+        for subject in
+            object["subjects"].as_array().into_iter().flatten().filter(|s| s["kind"] == "ServiceAccount")
+        {
+            assert_eq!(subject["namespace"], "provisioning");
+            find(&objects, "ServiceAccount", subject["name"].as_str().unwrap());
+        }
+        if object["kind"] == "RoleBinding" {
+            find(&objects, "Role", object["roleRef"]["name"].as_str().unwrap());
+        }
+    }
+    let targets = find(&objects, "ConfigMap", "scrape");
+    assert_eq!((&targets["metadata"]["namespace"], targets.get("data")), (&json!("monitoring"), None));
+    let role = find(&objects, "Role", "hostwright-targets");
+    assert_eq!(role["rules"][0]["resourceNames"], json!(["scrape"]));
+
+    let server = find(&objects, "Deployment", "hostwright-server");
+    let pod = &server["spec"]["template"];
+    let labels = &pod["metadata"]["labels"];
+    for (kind, at) in [
+        ("Service", "/spec/selector"),
+        ("PodDisruptionBudget", "/spec/selector/matchLabels"),
+        ("NetworkPolicy", "/spec/podSelector/matchLabels"),
+    ] {
+        assert_eq!(find(&objects, kind, "hostwright-server").pointer(at), Some(labels), "{kind}");
+    }
+    assert_eq!(&server["spec"]["selector"]["matchLabels"], labels);
+    find(&objects, "ServiceAccount", pod["spec"]["serviceAccountName"].as_str().unwrap());
+    let policy = find(&objects, "NetworkPolicy", "hostwright-server");
+    let from = json!([{"ipBlock": {"cidr": "10.1.0.0/16"}}, {"ipBlock": {"cidr": "fd00:1::/64"}}]);
+    assert_eq!(policy["spec"]["ingress"][0]["from"], from);
+    let port = &policy["spec"]["ingress"][0]["ports"][0]["port"];
+    assert_eq!(&find(&objects, "Service", "hostwright-server")["spec"]["ports"][0]["port"], port);
+
+    // The program itself takes the configuration that it gets, and listens where the others expect it.
+    let config = find(&objects, "ConfigMap", "hostwright-config")["data"]["config.toml"].as_str().unwrap();
+    assert!(config.contains(&format!("listen = \"0.0.0.0:{port}\"")), "{config}");
+    let secrets = home.0.path().join("secrets");
+    std::fs::create_dir(&secrets).unwrap();
+    for (name, text) in [("amqp-url", "amqp://a:b@c/d"), ("ara-token", "t"), ("hook-token", "t")] {
+        std::fs::write(secrets.join(name), text).unwrap();
+    }
+    let here = config.replace("/etc/hostwright-secrets", secrets.to_str().unwrap());
+    std::fs::write(home.0.path().join("pod.toml"), here).unwrap();
+    let (code, out, err) = home.hostwright(&["config", "check"], &home.0.path().join("pod.toml"));
+    assert_eq!(code, 0, "{out}{err}\n{config}");
+}
+
+#[test]
+fn values_never_become_structure_and_what_cannot_be_is_refused() {
+    let hostile = "policy.variables.x = \"a\\n---\\nkind: Secret\\n{{ x }} \\\"'\"\n";
+    let objects = Home::new(hostile).objects();
+    assert_eq!(objects.len(), Home::new("").objects().len());
+    assert!(!objects.iter().any(|object| object["kind"] == "Secret"));
+    for (more, says) in [
+        ("[job]\nimage = \"hostwright\"\n", "fixed tag"),
+        ("[job]\nimage = \"registry:5000/hostwright:latest\"\n", "fixed tag"),
+    ] {
+        let home = Home::new("");
+        let config = std::fs::read_to_string(home.0.path().join("config.toml")).unwrap();
+        let rest = config.split_once("[environments").unwrap().1;
+        std::fs::write(home.0.path().join("config.toml"), format!("{more}[environments{rest}")).unwrap();
+        let (code, out, err) = home.render();
+        assert!(code == 2 && out.is_empty() && err.contains(says), "{code} {err}");
+    }
+    for (source, says) in
+        [("/srv/policy", "git URL"), ("https://u:hunter2@git.example.org/p.git", "password")]
+    {
+        let home = Home::new("");
+        let config = std::fs::read_to_string(home.0.path().join("config.toml")).unwrap();
+        let config = config.replace("https://git.example.org/policy.git", source);
+        std::fs::write(home.0.path().join("config.toml"), config).unwrap();
+        let (code, _, err) = home.render();
+        assert!(code == 2 && err.contains(says) && !err.contains("hunter2"), "{code} {err}");
+    }
+}
