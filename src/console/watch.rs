@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::outside::{Outside, Trouble};
 use crate::app::{self, Level, LogEvent, Msg, RunRef, RunsMsg};
-use crate::backend::kube::{Kube, KubeError, KubeErrorKind, RunsEvent};
+use crate::backend::kube::{Kube, KubeError, RunsEvent};
 use crate::domain::results::{PlaybookStatus, RunResults};
 use crate::domain::{BackEnd, Problem, ProblemKind};
 use crate::ops;
@@ -20,8 +20,6 @@ use crate::ops;
 const SILENCE: Duration = Duration::from_millis(1500);
 /// How long a watch may be silent before that is asked: a dead line is as silent as a quiet cluster.
 const QUIET: Duration = Duration::from_secs(10);
-/// How long the answer may take.
-const ANSWER: Duration = Duration::from_secs(5);
 
 /// Follows all runs, for as long as the console lives.
 pub(crate) async fn runs(outside: Outside, tell: mpsc::Sender<Msg>) {
@@ -69,7 +67,7 @@ async fn follow_runs(
     loop {
         let ask = async {
             tokio::time::sleep_until(ask_at).await;
-            answers(kube).await
+            kube.answers().await.map_err(|error| error.problem(BackEnd::Cluster.word()))
         };
         let event = tokio::select! {
             event = events.next() => event,
@@ -127,23 +125,6 @@ fn polling(error: &KubeError, delay: Duration) -> Msg {
     let problem = error.problem(BackEnd::Cluster.word());
     let advice = format!("They are listed every {} s instead. {}.", delay.as_secs(), problem.advice);
     Msg::Note { level: Level::Warning, text: problem.text, advice }
-}
-
-/// Whether the API server answers, be it with a refusal. Where it does not know us any more the credentials are taken anew.
-async fn answers(kube: &Kube) -> Result<(), Problem> {
-    let subject = BackEnd::Cluster.word();
-    match tokio::time::timeout(ANSWER, kube.ping()).await {
-        Ok(Err(error)) if error.kind == KubeErrorKind::Unreachable => Err(error.problem(subject)),
-        Ok(Err(error)) if error.kind == KubeErrorKind::NotAuthenticated => {
-            let told = kube.renew().await.err().unwrap_or(error);
-            Err(told.problem(subject))
-        }
-        Ok(_) => Ok(()),
-        Err(_) => {
-            let text = format!("the API server did not answer within {} s", ANSWER.as_secs());
-            Err(Problem::new(subject, ProblemKind::Unreachable, text))
-        }
-    }
 }
 
 /// Follows the log of one run to its end: its pods one after another. `over` is set when no more comes.

@@ -9,17 +9,23 @@ use super::follow::Overview;
 use crate::domain::approvals::Standing;
 use crate::ops;
 
-/// Keeps up to date whether approvals are held.
+/// Keeps up to date whether approvals are held; begins anew whenever the line turned out to be dead.
 pub(super) async fn follow(
     context: &Context,
     changed: &Notify,
     overview: &watch::Sender<Overview>,
+    lines: &watch::Sender<u64>,
     shutdown: &CancellationToken,
 ) {
-    let mut told = ops::approvals::watch(&context.kube);
+    let mut lines = lines.subscribe();
+    let mut told = Box::pin(ops::approvals::watch(&context.kube));
     loop {
         let standing = tokio::select! {
             standing = told.next() => standing,
+            Ok(()) = lines.changed() => {
+                told = Box::pin(ops::approvals::watch(&context.kube));
+                continue;
+            }
             () = shutdown.cancelled() => return,
         };
         let Some(standing) = standing else { return };

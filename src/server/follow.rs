@@ -1,7 +1,6 @@
 //! The server's watch over all runs: what it tells is kept, and whether the API server answers.
 
 use std::collections::HashMap;
-use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,12 +11,17 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use crate::backend::kube::{Kube, RunsEvent};
+use super::told::Told;
+use crate::backend::kube::{Kube, KubeError, KubeErrorKind, RunsEvent};
 use crate::domain::approvals::Standing;
 use crate::domain::{Health, Phase, Run};
 
-/// So long after its next try a watch that broke off and says nothing is taken to have gone on.
+/// So long after its next try a watch that broke off and says nothing is asked about.
 const SILENCE: Duration = Duration::from_millis(1500);
+/// How long a watch may be silent before it is asked whether the API server answers: a dead line is as silent as a quiet cluster.
+const QUIET: Duration = Duration::from_secs(10);
+/// How far apart that is asked while it does not answer.
+const SELDOM: Duration = Duration::from_secs(30);
 
 /// What the rest of the server needs to know.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -41,90 +45,179 @@ pub(super) fn lock(runs: &Mutex<HashMap<String, Run>>) -> std::sync::MutexGuard<
     runs.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Keeps the runs up to date.
+/// Keeps the runs up to date. `lines` counts the connections that were given up for dead: what else hangs on one begins anew.
 pub(super) async fn follow(
     context: &Context,
     runs: &Runs,
     changed: &Notify,
     overview: &watch::Sender<Overview>,
+    lines: &watch::Sender<u64>,
     shutdown: &CancellationToken,
 ) {
-    let mut events = pin!(context.kube.watch_runs());
-    let mut fresh: Option<HashMap<String, Run>> = None;
-    let mut listed = false;
-    let mut silent_at = None;
+    let mut follower = Follower {
+        runs,
+        changed,
+        overview,
+        fresh: None,
+        listed: false,
+        refused: false,
+        told: Told::default(),
+    };
+    let mut events = Box::pin(context.kube.watch_runs());
+    let mut silence = Silence::new();
     loop {
         let event = tokio::select! {
             event = events.next() => event,
-            () = answers_again(&context.kube, silent_at) => {
-                silent_at = None;
-                overview.send_modify(|o| o.cluster = Health::Up);
+            answer = silence.ask(&context.kube) => {
+                match silence.heard(answer) {
+                    Ok(true) => {
+                        // The watch may hang on the connection that was dead.
+                        events = Box::pin(context.kube.watch_runs());
+                        follower.fresh = None;
+                        lines.send_modify(|lines| *lines += 1);
+                    }
+                    // It answers, and refuses to tell of runs: only a watch that goes on proves the contrary.
+                    Ok(false) if follower.refused => {}
+                    Ok(false) => follower.up(),
+                    Err((error, delay)) => follower.down(&error, delay),
+                }
                 continue;
             }
             () = shutdown.cancelled() => return,
         };
-        silent_at = None;
-        let mut health = None;
-        match event {
-            None => return,
-            Some(RunsEvent::Reset) => fresh = Some(HashMap::new()),
-            Some(RunsEvent::Changed(batch)) => {
-                let mut stored = lock(runs);
-                let target = fresh.as_mut().unwrap_or(&mut stored);
-                target.extend(batch.into_iter().map(|run| (run.uid.clone(), run)));
-                health = Some(Health::Up);
-            }
-            Some(RunsEvent::Listed) => {
-                if let Some(all) = fresh.take() {
-                    *lock(runs) = all;
-                }
-                listed = true;
-                health = Some(Health::Up);
-            }
-            Some(RunsEvent::Removed(uid)) => {
-                lock(runs).remove(&uid);
-                health = Some(Health::Up);
-            }
-            Some(RunsEvent::Polled(error, delay)) => {
-                tracing::warn!(%error, "runs may not be watched: they are listed every {} s", delay.as_secs());
-            }
-            Some(RunsEvent::Failed(error, delay)) => {
-                tracing::warn!(%error, retry_in = delay.as_secs_f32(), "the watch over runs broke off");
-                let mut problem = error.problem("cluster");
-                problem.retry_at =
-                    Timestamp::now().checked_add(SignedDuration::try_from(delay).unwrap_or_default()).ok();
-                silent_at = Some(Instant::now() + delay + SILENCE);
-                health = Some(Health::Down { since: Timestamp::now(), problem });
-            }
-        }
-        let pending = lock(runs).values().filter(|r| r.phase == Phase::Pending && !r.deleting).count();
-        overview.send_if_modified(|o| {
-            let before = o.clone();
-            o.pending = listed.then_some(pending);
-            match health {
-                Some(Health::Down { problem, .. }) if matches!(o.cluster, Health::Down { .. }) => {
-                    if let Health::Down { problem: old, .. } = &mut o.cluster {
-                        *old = problem;
-                    }
-                }
-                Some(health) => o.cluster = health,
-                None => {}
-            }
-            *o != before
+        let Some(event) = event else { return };
+        silence.broken(match &event {
+            RunsEvent::Failed(_, delay) | RunsEvent::Polled(_, delay) => Some(*delay),
+            _ => None,
         });
-        if fresh.is_none() {
-            changed.notify_one();
+        follower.hear(event);
+    }
+}
+
+/// When a watch that says nothing is asked about, and what is made of the answer.
+struct Silence {
+    ask_at: Instant,
+    delay: Duration,
+    away: bool,
+}
+
+impl Silence {
+    fn new() -> Self {
+        Self { ask_at: Instant::now() + QUIET, delay: SILENCE, away: false }
+    }
+
+    async fn ask(&self, kube: &Kube) -> Result<(), KubeError> {
+        tokio::time::sleep_until(self.ask_at).await;
+        kube.answers().await
+    }
+
+    /// The watch said something; when it broke off, it goes on after this time.
+    fn broken(&mut self, goes_on: Option<Duration>) {
+        self.ask_at = Instant::now() + goes_on.map_or(QUIET, |delay| delay + SILENCE);
+        if goes_on.is_none() {
+            (self.away, self.delay) = (false, SILENCE);
+        }
+    }
+
+    /// Whether the API server was away before it answered; or why it is away, and when it is asked next.
+    fn heard(&mut self, answer: Result<(), KubeError>) -> Result<bool, (KubeError, Duration)> {
+        match answer {
+            Ok(()) => {
+                (self.ask_at, self.delay) = (Instant::now() + QUIET, SILENCE);
+                Ok(std::mem::take(&mut self.away))
+            }
+            Err(error) => {
+                self.away = true;
+                let delay = error.retry_after().unwrap_or_default().clamp(self.delay, SELDOM);
+                self.delay = (self.delay * 2).min(SELDOM);
+                self.ask_at = Instant::now() + delay;
+                Err((error, delay))
+            }
         }
     }
 }
 
-/// Ends once the API server answers, asked from this moment on; never without one.
-///
-/// A watch that goes on where it broke off says nothing until something changes, which may take hours.
-async fn answers_again(kube: &Kube, from: Option<Instant>) {
-    let Some(from) = from else { return std::future::pending().await };
-    tokio::time::sleep_until(from).await;
-    while kube.ping().await.is_err() {
-        tokio::time::sleep(SILENCE).await;
+/// What becomes of the events.
+struct Follower<'a> {
+    runs: &'a Runs,
+    changed: &'a Notify,
+    overview: &'a watch::Sender<Overview>,
+    /// The list that is being made.
+    fresh: Option<HashMap<String, Run>>,
+    /// Whether a list was complete once.
+    listed: bool,
+    /// The API server answered last that it does not tell.
+    refused: bool,
+    told: Told,
+}
+
+impl Follower<'_> {
+    fn hear(&mut self, event: RunsEvent) {
+        match event {
+            RunsEvent::Reset => self.fresh = Some(HashMap::new()),
+            RunsEvent::Changed(batch) => {
+                let mut stored = lock(self.runs);
+                let target = self.fresh.as_mut().unwrap_or(&mut stored);
+                target.extend(batch.into_iter().map(|run| (run.uid.clone(), run)));
+                drop(stored);
+                self.goes_on();
+            }
+            RunsEvent::Listed => {
+                if let Some(all) = self.fresh.take() {
+                    *lock(self.runs) = all;
+                }
+                self.listed = true;
+                self.goes_on();
+            }
+            RunsEvent::Removed(uid) => {
+                lock(self.runs).remove(&uid);
+                self.goes_on();
+            }
+            RunsEvent::Polled(error, delay) => {
+                if self.told.is_news("poll", &error) {
+                    tracing::warn!(%error, "runs may not be watched: they are listed every {} s", delay.as_secs());
+                }
+            }
+            RunsEvent::Failed(error, delay) => {
+                use KubeErrorKind as K;
+                self.refused = !matches!(error.kind, K::Unreachable | K::NotAuthenticated | K::Expired);
+                self.down(&error, delay);
+            }
+        }
+        self.count();
+        if self.fresh.is_none() {
+            self.changed.notify_one();
+        }
+    }
+
+    fn count(&self) {
+        let pending = lock(self.runs).values().filter(|r| r.phase == Phase::Pending && !r.deleting).count();
+        let pending = self.listed.then_some(pending);
+        self.overview.send_if_modified(|o| std::mem::replace(&mut o.pending, pending) != pending);
+    }
+
+    fn goes_on(&mut self) {
+        self.refused = false;
+        self.up();
+    }
+
+    fn up(&self) {
+        if self.told.is_over("watch") {
+            tracing::info!("the API server answers again");
+        }
+        self.overview.send_if_modified(|o| std::mem::replace(&mut o.cluster, Health::Up) != Health::Up);
+    }
+
+    fn down(&self, error: &KubeError, delay: Duration) {
+        if self.told.is_news("watch", error) {
+            tracing::warn!(%error, retry_in = delay.as_secs_f32(), "the watch over runs broke off");
+        }
+        let mut problem = error.problem("cluster");
+        problem.retry_at =
+            Timestamp::now().checked_add(SignedDuration::try_from(delay).unwrap_or_default()).ok();
+        self.overview.send_modify(|o| match &mut o.cluster {
+            Health::Down { problem: old, .. } => *old = problem,
+            cluster => *cluster = Health::Down { since: Timestamp::now(), problem },
+        });
     }
 }

@@ -16,14 +16,18 @@ use super::Context;
 use super::access::{caller, contains, has_token};
 use super::follow::Overview;
 use super::room::{Place, Room};
+use super::told::Told;
 use crate::domain::{ANNOUNCEMENT_LIMIT, Announcement, Health, RawAnnouncement, Run};
 use crate::ops::{self, OpError};
 
 const BODY_LIMIT: usize = 16 * 1024;
 /// Requests that speak to the API server at the same time; the others wait their turn.
 const AT_ONCE: usize = 32;
-const RETRY_SOON: &str = "5";
-const RETRY_LATER: &str = "60";
+/// When a machine is to come again, in seconds.
+const RETRY_SOON: u64 = 5;
+const RETRY_LATER: u64 = 60;
+/// What the log is told of: announcements that are not recorded.
+const RECORDING: &str = "recording";
 
 #[derive(Clone)]
 struct Hook {
@@ -31,6 +35,7 @@ struct Hook {
     overview: watch::Receiver<Overview>,
     turns: Arc<Semaphore>,
     room: Arc<Room>,
+    told: Arc<Told>,
 }
 
 /// What the server answers.
@@ -43,7 +48,8 @@ pub(super) struct Routes {
 }
 
 pub(super) fn routes(context: Arc<Context>, overview: watch::Receiver<Overview>, room: Arc<Room>) -> Routes {
-    let hook = Hook { context, overview, turns: Arc::new(Semaphore::new(AT_ONCE)), room };
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    let hook = Hook { context, overview, turns, room, told: Arc::default() };
     let health = Router::new().route("/healthz", get(async || "ok\n")).route("/readyz", get(ready));
     let crowded = health.clone().fallback(async || {
         try_again(StatusCode::SERVICE_UNAVAILABLE, RETRY_SOON, "too many machines call at once: try again")
@@ -81,10 +87,23 @@ fn refuse(status: StatusCode, field: Option<&str>, reason: impl std::fmt::Displa
     (status, Json(Value::Object(body))).into_response()
 }
 
-fn try_again(status: StatusCode, after: &'static str, reason: impl std::fmt::Display) -> Response {
+fn try_again(status: StatusCode, after: u64, reason: impl std::fmt::Display) -> Response {
     let mut response = refuse(status, None, reason);
-    response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static(after));
+    response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from(after));
     response
+}
+
+fn unavailable(after: u64, why: impl std::fmt::Display) -> Refusal {
+    try_again(StatusCode::SERVICE_UNAVAILABLE, after, why).into()
+}
+
+/// When a machine is to come again after a failure: when the API server wants to be asked again, within bounds.
+fn patience(error: &OpError) -> u64 {
+    let wanted = match error {
+        OpError::Kube(error) => error.retry_after(),
+        _ => None,
+    };
+    wanted.map_or(RETRY_SOON, |wanted| wanted.as_secs().clamp(RETRY_SOON, RETRY_LATER))
 }
 
 async fn online(
@@ -134,20 +153,15 @@ impl Hook {
 
     async fn record(&self, announcement: &Announcement) -> Result<Response, Refusal> {
         let context = &self.context;
-        let unavailable = |why: &dyn std::fmt::Display| {
-            Refusal::from(try_again(StatusCode::SERVICE_UNAVAILABLE, RETRY_SOON, why))
-        };
         self.runs_are_known().await?;
-        let _turn = self.turns.acquire().await.map_err(|e| unavailable(&e))?;
+        let _turn = self.turns.acquire().await.map_err(|e| unavailable(RETRY_SOON, e))?;
         let place = self.place(announcement).await?;
         let queue = context.broker.is_some();
         let announced =
             ops::announce::announce(&context.kube, &context.permit, &context.template, announcement, queue)
                 .await
-                .map_err(|error| {
-                    tracing::warn!(host = %announcement.host, %error, "an announcement was not recorded");
-                    unavailable(&"the announcement could not be recorded: try again")
-                })?;
+                .map_err(|error| self.not_recorded(announcement, &error))?;
+        self.told.is_over(RECORDING);
         let run = announced.run;
         if let Some(place) = place.filter(|_| announced.created) {
             place.taken_by(&run);
@@ -155,6 +169,16 @@ impl Hook {
         let status = if announced.created { StatusCode::ACCEPTED } else { StatusCode::OK };
         tracing::info!(host = %run.host, run = run.name, created = announced.created, "online");
         Ok((status, Json(json!({"host": run.host, "run": run.name, "phase": run.phase}))).into_response())
+    }
+
+    /// What the machine is told of a failure that it cannot mend. Why it was is in the log, once for all machines that call meanwhile.
+    fn not_recorded(&self, announcement: &Announcement, error: &OpError) -> Refusal {
+        if self.told.is_news(RECORDING, format!("{:?}", error.problem("").kind)) {
+            tracing::warn!(host = %announcement.host, %error, "announcements are not recorded: machines come again");
+        } else {
+            tracing::debug!(host = %announcement.host, %error, "an announcement was not recorded");
+        }
+        unavailable(patience(error), "the announcement could not be recorded: try again")
     }
 
     /// Before all runs are known nobody knows how many are pending. Waits for the first list, but not for a cluster that is down.
@@ -165,11 +189,7 @@ impl Hook {
         if known.is_ok_and(|o| o.pending.is_some()) {
             return Ok(());
         }
-        Err(Refusal::from(try_again(
-            StatusCode::SERVICE_UNAVAILABLE,
-            RETRY_SOON,
-            "the runs are not known yet: try again",
-        )))
+        Err(unavailable(RETRY_SOON, "the runs are not known yet: try again"))
     }
 
     /// With too many pending runs only hosts that have a run already are heard; they need no place.
@@ -186,7 +206,7 @@ impl Hook {
                 RETRY_LATER,
                 format!("{limit} hosts are pending already: try again later"),
             ))),
-            Err(_) => Err(Refusal::from(try_again(StatusCode::SERVICE_UNAVAILABLE, RETRY_SOON, "try again"))),
+            Err(error) => Err(self.not_recorded(announcement, &error)),
         }
     }
 }

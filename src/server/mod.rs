@@ -12,6 +12,7 @@ mod notes;
 mod places;
 mod reconcile;
 mod room;
+mod told;
 
 use std::sync::Arc;
 

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::Context;
 use super::follow::{Runs, lock};
+use super::told::Told;
 use crate::domain::approvals::Standing;
 use crate::domain::places;
 use crate::ops;
@@ -18,6 +19,7 @@ const REST: Duration = Duration::from_secs(5);
 pub(super) struct Places {
     told: Option<Instant>,
     filled: Option<Instant>,
+    log: Told,
 }
 
 impl Places {
@@ -33,10 +35,14 @@ impl Places {
             return;
         }
         self.told = None;
-        if let Err(error) = ops::approvals::publish(&context.kube, &context.permit, limit).await {
+        let Err(error) = ops::approvals::publish(&context.kube, &context.permit, limit).await else {
+            self.log.is_over("tell");
+            return;
+        };
+        if self.log.is_news("tell", &error) {
             tracing::warn!(%error, limit, "the limit on runs at a time is not told: operators' approvals do not wait");
-            self.told = Some(Instant::now());
         }
+        self.told = Some(Instant::now());
     }
 
     /// Starts what has a place, as far as the watch shows that there is something to start.
@@ -48,9 +54,14 @@ impl Places {
         }
         self.filled = None;
         match ops::places::fill(&context.kube, &context.permit, limit, held).await {
-            Ok(started) => tracing::debug!(started, limit, "runs that waited for a place"),
+            Ok(started) => {
+                self.log.is_over("fill");
+                tracing::debug!(started, limit, "runs that waited for a place");
+            }
             Err(error) => {
-                tracing::warn!(%error, "runs that wait for a place are tried again later");
+                if self.log.is_news("fill", &error) {
+                    tracing::warn!(%error, "runs that wait for a place are tried again later");
+                }
                 self.filled = Some(Instant::now());
             }
         }

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::follow::{self, Overview, Runs, lock};
 use super::notes::Notes;
 use super::places::Places;
+use super::told::Told;
 use super::{Context, approvals};
 use crate::backend::kube::Holder;
 use crate::domain::approvals::{Approvals, Standing};
@@ -31,6 +32,9 @@ const LEASE_RENEWED_EVERY: Duration = Duration::from_secs(5);
 /// What failed is left alone for this long, unless a full pass is due.
 const REST: Duration = Duration::from_secs(5);
 const AT_ONCE: usize = 8;
+/// What else than a run the log is told of.
+const BROKER: &str = "broker";
+const PRUNE: &str = "prune";
 
 pub(super) async fn run(
     context: Arc<Context>,
@@ -40,9 +44,10 @@ pub(super) async fn run(
 ) {
     let changed = Arc::new(Notify::new());
     let leads = Arc::new(AtomicBool::new(false));
+    let lines = watch::Sender::new(0);
     tokio::join!(
-        follow::follow(&context, &runs, &changed, &overview, &shutdown),
-        approvals::follow(&context, &changed, &overview, &shutdown),
+        follow::follow(&context, &runs, &changed, &overview, &lines, &shutdown),
+        approvals::follow(&context, &changed, &overview, &lines, &shutdown),
         lead(&context, &leads, &changed, &overview, &shutdown),
         work(&context, &runs, &changed, &leads, &overview, &shutdown),
         ask_ara(&context, &overview, &shutdown),
@@ -157,6 +162,7 @@ async fn work(
     let mut resting: HashMap<String, Instant> = HashMap::new();
     let notes = Notes::default();
     let mut places = Places::default();
+    let told = Told::default();
     loop {
         let mut pass = Pass::Changes;
         tokio::select! {
@@ -173,6 +179,7 @@ async fn work(
         }
         resting.retain(|_, since| since.elapsed() < REST);
         notes.forget_old();
+        told.keep(|uid| uid == BROKER || uid == PRUNE || lock(runs).contains_key(uid));
         let approvals = overview.borrow().approvals.clone();
         let due: Vec<Run> = lock(runs)
             .values()
@@ -180,15 +187,19 @@ async fn work(
             .cloned()
             .collect();
         let waiting = due.iter().filter(|run| run.undelivered()).count();
-        if waiting > 0 && broker_is_down(context) {
-            tracing::warn!(waiting, "the broker is down: deliveries wait");
+        match broker_problem(context) {
+            Some(why) if waiting > 0 && told.is_news(BROKER, &why) => {
+                tracing::warn!(waiting, why, "the broker is down: deliveries wait");
+            }
+            None => _ = told.is_over(BROKER),
+            Some(_) => {}
         }
         tokio::select! {
             () = places.tell(context, &approvals, pass == Pass::Full) => {}
             () = shutdown.cancelled() => return,
         }
         let failed = tokio::select! {
-            failed = serve_all(context, due, &notes, &approvals) => failed,
+            failed = serve_all(context, due, &notes, &told, &approvals) => failed,
             () = shutdown.cancelled() => return,
         };
         resting.extend(failed.into_iter().map(|uid| (uid, Instant::now())));
@@ -198,7 +209,7 @@ async fn work(
         }
         if pass == Pass::Full {
             tokio::select! {
-                () = prune(context, runs) => {}
+                () = prune(context, runs, &told) => {}
                 () = shutdown.cancelled() => return,
             }
         }
@@ -244,11 +255,22 @@ fn by_rule(context: &Context, run: &Run, approvals: &Standing) -> bool {
 }
 
 /// Serves several runs at once; returns those that failed.
-async fn serve_all(context: &Context, due: Vec<Run>, notes: &Notes, approvals: &Standing) -> Vec<String> {
+async fn serve_all(
+    context: &Context,
+    due: Vec<Run>,
+    notes: &Notes,
+    told: &Told,
+    approvals: &Standing,
+) -> Vec<String> {
     futures_util::stream::iter(due)
         .map(|run| async move {
-            let failed = serve_one(context, &run, notes, approvals).await.err()?;
-            tracing::warn!(run = run.name, error = %failed, "tried again later");
+            let Err(failed) = serve_one(context, &run, notes, approvals).await else {
+                told.is_over(&run.uid);
+                return None;
+            };
+            if told.is_news(&run.uid, &failed) {
+                tracing::warn!(run = run.name, error = %failed, "tried again later");
+            }
             Some(run.uid)
         })
         .buffer_unordered(AT_ONCE)
@@ -293,10 +315,6 @@ async fn serve_one(context: &Context, run: &Run, notes: &Notes, approvals: &Stan
     Ok(())
 }
 
-fn broker_is_down(context: &Context) -> bool {
-    broker_problem(context).is_some()
-}
-
 /// Why the broker is down, when it is.
 fn broker_problem(context: &Context) -> Option<String> {
     match &*context.broker.as_ref()?.health().borrow() {
@@ -305,15 +323,20 @@ fn broker_problem(context: &Context) -> Option<String> {
     }
 }
 
-async fn prune(context: &Context, runs: &Runs) {
+async fn prune(context: &Context, runs: &Runs, told: &Told) {
     let surplus: Vec<Run> = {
         let runs = lock(runs);
         ops::prune::surplus(runs.values(), context.settings.keep_runs).into_iter().cloned().collect()
     };
     for run in surplus {
         let note = format!("pruned: {} has newer runs", run.host);
-        if let Err(error) = ops::prune::delete(&context.kube, &context.permit, &run, &note).await {
-            tracing::warn!(%error, "not pruned");
+        match ops::prune::delete(&context.kube, &context.permit, &run, &note).await {
+            Ok(()) => _ = told.is_over(PRUNE),
+            // One reason is as good as ten: it is not the run that cannot be deleted.
+            Err(error) if told.is_news(PRUNE, format!("{:?}", error.problem("").kind)) => {
+                tracing::warn!(%error, "not pruned: tried again later");
+            }
+            Err(_) => {}
         }
     }
 }

@@ -1,16 +1,19 @@
 //! A gate in front of an API server: it records every request, and answers as a real API server does where something is forbidden or
-//! the credentials are not good.
+//! the credentials are not good, and as one that is in trouble does.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use axum::body::{Body, Bytes};
-use axum::extract::State;
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
 use serde_json::json;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 /// One request: the verb and resource as an API server calls them.
 #[derive(Debug, Clone)]
@@ -24,6 +27,8 @@ pub(crate) struct Request {
     pub(crate) status: u16,
     /// It was told that its version is too old.
     pub(crate) expired: bool,
+    /// What went wrong with it on purpose.
+    pub(crate) fault: Option<Fault>,
 }
 
 /// The two shapes in which an API server says that a watch's version is too old.
@@ -33,6 +38,43 @@ pub(crate) enum Expiry {
     Refused,
     /// Status 200, and an event that says so.
     Event,
+}
+
+/// What an API server in trouble, or what stands before it, does in place of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It answers with this status.
+    Status(u16),
+    /// It answers with this status, and wants to be left alone for so many seconds.
+    Busy(u16, u64),
+    /// A page of a load balancer's with this status.
+    Page(u16),
+    /// It takes the request and never answers.
+    Silence,
+    /// The connection is reset.
+    Reset,
+    /// The head of an answer comes, and never a byte more.
+    Mute,
+}
+
+/// The connection is to be reset.
+#[derive(Debug)]
+struct Reset;
+
+impl std::fmt::Display for Reset {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("reset")
+    }
+}
+
+impl std::error::Error for Reset {}
+
+/// What goes wrong, and how often.
+struct Plan {
+    verb: &'static str,
+    path: String,
+    fault: Fault,
+    left: usize,
 }
 
 impl Request {
@@ -66,6 +108,7 @@ impl Request {
             namespace: namespace.to_owned(),
             status: 0,
             expired: false,
+            fault: None,
         }
     }
 
@@ -106,6 +149,7 @@ struct Inner {
     token: Mutex<Option<String>>,
     /// What the next watches of jobs are told.
     expiries: Mutex<VecDeque<Expiry>>,
+    plans: Mutex<Vec<Plan>>,
     seen: Mutex<Vec<Request>>,
 }
 
@@ -114,6 +158,17 @@ impl Inner {
     fn denies(&self, verb: &str, resource: &str, path: &str) -> bool {
         let kind = self.denied.lock().unwrap().iter().any(|(v, r)| *v == verb && *r == resource);
         kind || self.spared.lock().unwrap().iter().any(|(v, end)| *v == verb && path.ends_with(end))
+    }
+
+    /// What goes wrong with this request.
+    fn fault(&self, verb: &str, path: &str) -> Option<Fault> {
+        let mut plans = self.plans.lock().unwrap();
+        let fits = |plan: &&mut Plan| {
+            plan.left > 0 && (plan.verb.is_empty() || plan.verb == verb) && path.contains(&plan.path)
+        };
+        let plan = plans.iter_mut().find(fits)?;
+        plan.left -= 1;
+        Some(plan.fault)
     }
 
     /// What a review would be told: the same as the request itself.
@@ -134,6 +189,7 @@ pub(crate) struct Gate {
     port: u16,
     inner: Arc<Inner>,
     http: reqwest::Client,
+    cuts: watch::Sender<u32>,
     task: Arc<Task>,
 }
 
@@ -156,11 +212,23 @@ impl Gate {
             port: listener.local_addr().unwrap().port(),
             inner: Arc::new(Inner { server: server.to_owned(), ..Inner::default() }),
             http: reqwest::Client::new(),
+            cuts: watch::Sender::new(0),
             task: Arc::new(Task(Mutex::new(None))),
         };
-        let served = (gate.inner.clone(), gate.http.clone());
-        let router = axum::Router::new().fallback(forward).with_state(served);
-        let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let (inner, http, cuts) = (gate.inner.clone(), gate.http.clone(), gate.cuts.clone());
+        let task = tokio::spawn(async move {
+            let mut connections = tokio::task::JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (inner, http, mut cuts) = (inner.clone(), http.clone(), cuts.subscribe());
+                connections.spawn(async move {
+                    tokio::select! {
+                        () = serve(stream, inner, http) => {}
+                        _ = cuts.changed() => {}
+                    }
+                });
+            }
+        });
         *gate.task.0.lock().unwrap() = Some(task);
         gate
     }
@@ -199,6 +267,21 @@ impl Gate {
         *self.inner.token.lock().unwrap() = Some(token.to_owned());
     }
 
+    /// So often a request of this verb (empty: any) whose path contains this ends so.
+    pub(crate) fn fail(&self, verb: &'static str, path: &str, fault: Fault, times: usize) {
+        self.inner.plans.lock().unwrap().push(Plan { verb, path: path.to_owned(), fault, left: times });
+    }
+
+    /// Nothing goes wrong any more.
+    pub(crate) fn mend(&self) {
+        self.inner.plans.lock().unwrap().clear();
+    }
+
+    /// Ends all connections.
+    pub(crate) fn cut(&self) {
+        self.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
     /// Everything that came so far.
     pub(crate) fn seen(&self) -> Vec<Request> {
         self.inner.seen.lock().unwrap().clone()
@@ -228,14 +311,76 @@ fn too_old(shape: Expiry) -> Response {
     }
 }
 
+/// Serves one connection.
+async fn serve(stream: TcpStream, inner: Arc<Inner>, http: reqwest::Client) {
+    let stream = stream.into_std().unwrap();
+    // The last handle on a socket decides how it is closed.
+    let last = TcpStream::from_std(stream.try_clone().unwrap()).unwrap();
+    let service = hyper::service::service_fn(move |request: http::Request<Incoming>| {
+        let (inner, http) = (inner.clone(), http.clone());
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect().await.map_err(|_| Reset)?.to_bytes();
+            forward(inner, http, head.method, head.uri, head.headers, body).await
+        }
+    });
+    let stream = TokioIo::new(TcpStream::from_std(stream).unwrap());
+    if hyper::server::conn::http1::Builder::new().serve_connection(stream, service).await.is_err() {
+        last.set_zero_linger().ok();
+    }
+}
+
+/// What a fault looks like to whoever asked; silence lasts.
+async fn fail(fault: Fault) -> Result<Response, Reset> {
+    let known = |code: u16| {
+        let (reason, message) = match code {
+            401 => ("Unauthorized", "Unauthorized"),
+            403 => ("Forbidden", "forbidden: no rule for olga"),
+            404 => ("NotFound", "the server could not find the requested resource"),
+            409 => {
+                ("Conflict", "the object has been modified; please apply your changes to the latest version")
+            }
+            410 => ("Expired", "too old resource version: 1 (2)"),
+            429 => ("TooManyRequests", "too many requests"),
+            503 => ("ServiceUnavailable", "the server is currently unable to handle the request"),
+            _ => ("InternalError", "an error on the server has prevented the request from succeeding"),
+        };
+        refusal(StatusCode::from_u16(code).unwrap(), reason, message)
+    };
+    match fault {
+        Fault::Status(code) => Ok(known(code)),
+        Fault::Busy(code, seconds) => {
+            let mut answer = known(code);
+            answer.headers_mut().insert("retry-after", HeaderValue::from(seconds));
+            Ok(answer)
+        }
+        Fault::Page(code) => {
+            let page = format!("<html><body>{}</body></html>", "an error page ".repeat(200));
+            Ok((StatusCode::from_u16(code).unwrap(), [("content-type", "text/html")], page).into_response())
+        }
+        Fault::Silence => std::future::pending().await,
+        Fault::Reset => Err(Reset),
+        Fault::Mute => {
+            let nothing = futures_util::stream::pending::<Result<Bytes, Reset>>();
+            Ok(([("content-type", "application/json")], Body::from_stream(nothing)).into_response())
+        }
+    }
+}
+
 async fn forward(
-    State((inner, http)): State<(Arc<Inner>, reqwest::Client)>,
+    inner: Arc<Inner>,
+    http: reqwest::Client,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
-) -> Response {
+) -> Result<Response, Reset> {
     let mut request = Request::read(&method, &uri);
+    if let Some(fault) = inner.fault(request.verb, uri.path()) {
+        request.fault = Some(fault);
+        inner.seen.lock().unwrap().push(request);
+        return fail(fault).await;
+    }
     let token = inner.token.lock().unwrap().clone();
     let given = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let denied = inner.denies(request.verb, &request.resource, uri.path());
@@ -259,7 +404,7 @@ async fn forward(
     };
     request.status = answer.status().as_u16();
     inner.seen.lock().unwrap().push(request);
-    answer
+    Ok(answer)
 }
 
 async fn ask(

@@ -63,3 +63,4 @@ mod targets;
 mod terminal;
 mod terraform;
 mod tokens;
+mod trouble;

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -15,6 +16,8 @@ enum Mood {
     Stall,
     /// Forwards until the client sends these bytes.
     StopAt(Vec<u8>),
+    /// Keeps the first so many connections, and forwards nothing of them.
+    Dead(u32),
 }
 
 /// It ends when dropped, with its connections.
@@ -22,6 +25,8 @@ pub(crate) struct Proxy {
     port: u16,
     mood: watch::Sender<Mood>,
     cuts: watch::Sender<u32>,
+    /// How many connections there were.
+    made: Arc<AtomicU32>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -32,21 +37,23 @@ impl Proxy {
         let port = listener.local_addr().unwrap().port();
         let mood = watch::Sender::new(Mood::Forward);
         let cuts = watch::Sender::new(0);
-        let (moods, ends) = (mood.clone(), cuts.clone());
+        let made = Arc::new(AtomicU32::new(0));
+        let (moods, ends, count) = (mood.clone(), cuts.clone(), made.clone());
         let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             loop {
                 let (client, _) = listener.accept().await.unwrap();
                 let (moods, mut ends) = (moods.clone(), ends.subscribe());
+                let number = count.fetch_add(1, Ordering::Relaxed);
                 connections.spawn(async move {
                     tokio::select! {
-                        () = connection(client, behind, moods) => {}
+                        () = connection(client, behind, moods, number) => {}
                         _ = ends.changed() => {}
                     }
                 });
             }
         });
-        Self { port, mood, cuts, task }
+        Self { port, mood, cuts, made, task }
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -67,6 +74,11 @@ impl Proxy {
         }
     }
 
+    /// Forwards what new connections bring; those that were stalled are dead for good, and nobody tells their ends.
+    pub(crate) fn go_on_for_new(&self) {
+        self.mood.send_replace(Mood::Dead(self.made.load(Ordering::Relaxed)));
+    }
+
     /// Forwards again, what was held back first.
     pub(crate) fn go_on(&self) {
         self.mood.send_replace(Mood::Forward);
@@ -84,13 +96,13 @@ impl Drop for Proxy {
     }
 }
 
-async fn connection(client: TcpStream, behind: u16, mood: watch::Sender<Mood>) {
+async fn connection(client: TcpStream, behind: u16, mood: watch::Sender<Mood>, number: u32) {
     let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, behind)).await else { return };
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
     let mood = Arc::new(mood);
     tokio::select! {
-        () = pump(from_client, to_server, mood.clone(), true) => {}
-        () = pump(from_server, to_client, mood, false) => {}
+        () = pump(from_client, to_server, mood.clone(), true, number) => {}
+        () = pump(from_server, to_client, mood, false, number) => {}
     }
 }
 
@@ -99,6 +111,7 @@ async fn pump(
     mut to: tokio::net::tcp::OwnedWriteHalf,
     mood: Arc<watch::Sender<Mood>>,
     client: bool,
+    number: u32,
 ) {
     let mut seen = mood.subscribe();
     let mut buffer = vec![0; 64 * 1024];
@@ -115,7 +128,12 @@ async fn pump(
                 stop
             });
         }
-        if seen.wait_for(|mood| *mood != Mood::Stall).await.is_err() || to.write_all(chunk).await.is_err() {
+        let flows = |mood: &Mood| match mood {
+            Mood::Stall => false,
+            Mood::Dead(first) => number >= *first,
+            Mood::Forward | Mood::StopAt(_) => true,
+        };
+        if seen.wait_for(flows).await.is_err() || to.write_all(chunk).await.is_err() {
             return;
         }
     }

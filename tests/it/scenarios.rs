@@ -20,13 +20,13 @@ const RIGHTS: [(&str, &str); 4] =
 const WHILE: Duration = Duration::from_secs(12);
 
 /// The screen without its line breaks and borders: long reasons are broken.
-fn words(pty: &Pty) -> String {
+pub(crate) fn words(pty: &Pty) -> String {
     let screen = pty.screen();
     let words = screen.split(|c: char| c.is_whitespace() || c == '│').filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn wait_words(pty: &mut Pty, wanted: &str) {
+pub(crate) fn wait_words(pty: &mut Pty, wanted: &str) {
     for _ in 0..600 {
         if words(pty).contains(wanted) {
             return;

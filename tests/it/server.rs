@@ -287,8 +287,8 @@ impl Wire {
 
 #[derive(Debug)]
 pub(crate) struct Answer {
-    status: u16,
-    headers: BTreeMap<String, String>,
+    pub(crate) status: u16,
+    pub(crate) headers: BTreeMap<String, String>,
     body: String,
 }
 
@@ -299,7 +299,7 @@ impl Answer {
 
     /// That it is a refusal, and its reason.
     #[track_caller]
-    fn refused(&self, status: u16) -> String {
+    pub(crate) fn refused(&self, status: u16) -> String {
         assert_eq!(self.status, status, "{self:?}");
         self.json()["error"].as_str().unwrap().to_owned()
     }

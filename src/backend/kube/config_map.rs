@@ -7,6 +7,7 @@ use ::kube::runtime::watcher::{self, watch_object};
 use futures_util::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 
+use super::watch::wanted;
 use super::{ConfigMapData, Kube, KubeError, KubeErrorKind};
 
 /// How often it is read where it may not be watched, and how often it is asked for what is forbidden.
@@ -74,10 +75,10 @@ impl Watch {
             // The watcher would ask for the same again, for ever: a new one lists.
             self.objects = watch_object(self.api.clone(), &self.name).boxed();
         }
-        let delay = self.delay;
+        let delay = wanted(self.delay, &error);
         self.wait = Some(delay);
         if !denied {
-            self.delay = (delay * 2).min(LONGEST_DELAY);
+            self.delay = (self.delay * 2).min(LONGEST_DELAY);
             return ConfigMapEvent::Failed(error, delay);
         }
         let doing = format!("read ConfigMap {}", self.name);

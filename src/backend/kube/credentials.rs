@@ -12,6 +12,7 @@ use ::kube::client::AuthError;
 use ::kube::config::{ExecInteractiveMode, InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use ::kube::{Client, Config};
 
+use super::busy::patient;
 use super::{CONNECT_LIMIT, KubeError, KubeErrorKind};
 use crate::config::Kubernetes;
 use crate::domain::text::plain;
@@ -76,6 +77,7 @@ pub(super) async fn config(settings: &Kubernetes) -> Result<(Config, Who), KubeE
         exec.interactive_mode = Some(ExecInteractiveMode::Never);
     }
     config.connect_timeout = Some(CONNECT_LIMIT);
+    config.default_retry = false;
     if crate::domain::is_here(config.cluster_url.host().unwrap_or_default()) {
         config.proxy_url = None;
     }
@@ -103,7 +105,7 @@ async fn inferred() -> Result<(Config, Who), InferConfigError> {
 pub(super) async fn client(config: Config, who: &Who) -> Result<Client, KubeError> {
     let doing = "get credentials";
     match tokio::task::spawn_blocking(move || Client::try_from(config)).await {
-        Ok(made) => made.map_err(|error| KubeError::from_kube(doing, who, error)),
+        Ok(made) => made.map(patient).map_err(|error| KubeError::from_kube(doing, who, error)),
         Err(error) => Err(KubeError::new(KubeErrorKind::Failed, doing, error.to_string())),
     }
 }

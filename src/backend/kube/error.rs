@@ -1,6 +1,7 @@
 //! What can go wrong between us and the API server, in words.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use ::kube::core::Status;
 
@@ -17,6 +18,8 @@ pub struct KubeError {
     text: String,
     /// Whose credentials were not taken.
     who: Option<Who>,
+    /// When the API server wants to be asked again.
+    retry_after: Option<Duration>,
 }
 
 /// What kind of failure.
@@ -47,7 +50,7 @@ pub enum KubeErrorKind {
 impl KubeError {
     /// A failure: kind, what was being done ("approve web-1"), and what happened.
     pub(super) fn new(kind: KubeErrorKind, doing: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { kind, doing: doing.into(), text: text.into(), who: None }
+        Self { kind, doing: doing.into(), text: text.into(), who: None, retry_after: None }
     }
 
     /// The API server takes these credentials for nobody's, or they could not be got.
@@ -60,7 +63,12 @@ impl KubeError {
     fn of_status(doing: impl Into<String>, who: &Who, status: &Status) -> Self {
         match kind_of(status.code, &status.reason) {
             KubeErrorKind::NotAuthenticated => Self::not_authenticated(doing, who, refusal(&status.message)),
-            kind => Self::new(kind, doing, status_text(&status.message, &status.reason)),
+            kind => {
+                let seconds = status.details.as_ref().map(|details| u64::from(details.retry_after_seconds));
+                let retry_after = seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs);
+                let text = status_text(&status.message, &status.reason);
+                Self { retry_after, ..Self::new(kind, doing, text) }
+            }
         }
     }
 
@@ -90,6 +98,19 @@ impl KubeError {
                 Self::new(KubeErrorKind::Failed, doing, "the answer has no resource version")
             }
         }
+    }
+
+    /// How long the API server wants to be left alone, where it said so.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// Whether the same may go well by itself, without anybody changing anything.
+    #[must_use]
+    pub fn passes(&self) -> bool {
+        use KubeErrorKind as K;
+        matches!(self.kind, K::Unreachable | K::NotAuthenticated | K::Expired | K::Failed)
     }
 
     /// The same with other words for what was being done.

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
-use super::watch::{Events, batch};
+use super::watch::{Events, LIFE, batch, wanted};
 use super::{Kube, KubeError, KubeErrorKind};
 use crate::config::Permit;
 use crate::domain::activity::{Activity, Deed, Ending, subject};
@@ -213,8 +213,9 @@ impl Kube {
                             if error.kind == KubeErrorKind::Expired {
                                 events = begin(&api);
                             }
-                            told.push(ActivityEvent::Failed(error, delay));
-                            wait = Some(delay);
+                            let pause = wanted(delay, &error);
+                            told.push(ActivityEvent::Failed(error, pause));
+                            wait = Some(pause);
                             delay = (delay * 2).min(LONGEST_DELAY);
                             break;
                         }
@@ -232,7 +233,7 @@ impl Kube {
 }
 
 fn begin(api: &Api<Event>) -> Events<Event> {
-    let config = watcher::Config::default().labels(&selector()).page_size(PAGE);
+    let config = watcher::Config::default().labels(&selector()).page_size(PAGE).timeout(LIFE);
     watcher::watcher(api.clone(), config).boxed()
 }
 

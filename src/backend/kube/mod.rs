@@ -3,6 +3,7 @@
 //! The cluster is the only store of runs. Everything that changes an object carries the resource version or the UID that it
 //! was decided on.
 
+mod busy;
 mod cluster;
 mod config_map;
 mod credentials;
@@ -26,6 +27,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use self::credentials::Who;
 use crate::config::Kubernetes;
 
+pub use busy::about;
 pub use cluster::ConfigMapData;
 pub use config_map::ConfigMapEvent;
 pub use error::{KubeError, KubeErrorKind};
@@ -37,6 +39,8 @@ pub use watch::RunsEvent;
 
 /// How long a call that is no stream may take.
 const CALL_LIMIT: Duration = Duration::from_secs(15);
+/// How long the answer to the question whether anybody answers may take.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// A handle on one cluster and one namespace; cheap to clone.
@@ -124,6 +128,25 @@ impl Kube {
         let version =
             self.limited("ask for the API server's version", self.client().apiserver_version()).await?;
         Ok(version.git_version)
+    }
+
+    /// Whether the API server answers within a short time, be it with a refusal: for a watch that is silent, which may be that of a
+    /// quiet cluster or that of a dead line. Where it does not know us any more the credentials are taken anew.
+    ///
+    /// # Errors
+    /// When it does not answer, or only says that it is in need; when it does not know us.
+    pub async fn answers(&self) -> Result<(), KubeError> {
+        match tokio::time::timeout(ANSWER_LIMIT, self.ping()).await {
+            Ok(Err(error)) if error.kind == KubeErrorKind::Unreachable => Err(error),
+            Ok(Err(error)) if error.kind == KubeErrorKind::NotAuthenticated => {
+                Err(self.renew().await.err().unwrap_or(error))
+            }
+            Ok(_) => Ok(()),
+            Err(_) => {
+                let text = format!("the API server did not answer within {} s", ANSWER_LIMIT.as_secs());
+                Err(KubeError::new(KubeErrorKind::Unreachable, "ask whether it answers", text))
+            }
+        }
     }
 
     /// Runs one call with the time limit, and says what was being done when it fails.

@@ -33,6 +33,9 @@ const DENIED_DELAY: Duration = Duration::from_secs(10);
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
 const MOST_IN_A_BATCH: usize = 100;
+/// So long a watch lives before the API server ends it and it is begun anew where it was: a line that is dead, on which no end comes
+/// either, is left 5 s later (the library's margin). In seconds.
+pub(super) const LIFE: u32 = 60;
 
 /// What a watch brings.
 pub(super) type Events<K> = BoxStream<'static, watcher::Result<watcher::Event<K>>>;
@@ -64,7 +67,7 @@ impl Kube {
 
     fn watch(&self, config: watcher::Config) -> impl Stream<Item = RunsEvent> + Send + use<> {
         let selector = format!("{}={}", record::MANAGED_BY, record::MANAGER);
-        let config = config.labels(&selector).page_size(100);
+        let config = config.labels(&selector).page_size(100).timeout(LIFE);
         let events = events(self, &config);
         let watch = Watch {
             kube: self.clone(),
@@ -108,6 +111,11 @@ pub(super) async fn batch<K>(events: &mut Events<K>) -> Option<Vec<watcher::Resu
         }
     }
     Some(batch)
+}
+
+/// The pause after a failure: what the API server asks for, if it is more than ours. It cannot put us off for ever.
+pub(super) fn wanted(delay: Duration, error: &KubeError) -> Duration {
+    error.retry_after().map_or(delay, |wanted| wanted.min(LONGEST_DELAY).max(delay))
 }
 
 impl Watch {
@@ -188,9 +196,9 @@ impl Watch {
 
     /// It goes on after a delay, which grows.
     fn later(&mut self, error: KubeError) -> RunsEvent {
-        let delay = self.delay;
+        let delay = wanted(self.delay, &error);
         self.wait = Some(delay);
-        self.delay = (delay * 2).min(LONGEST_DELAY);
+        self.delay = (self.delay * 2).min(LONGEST_DELAY);
         RunsEvent::Failed(error, delay)
     }
 }
