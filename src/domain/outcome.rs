@@ -19,7 +19,7 @@ pub enum ExitCode {
     UnreadableMessage = 11,
     /// The policy has no such branch or playbook, or Ansible cannot read it.
     NoPolicy = 12,
-    /// The settings or the pod's programs are wrong.
+    /// The settings or the pod's programs are wrong, or its account lacks a permission.
     Misconfigured = 13,
     /// The host could not be reached.
     UnreachableHost = 14,

@@ -80,6 +80,10 @@ pub async fn mint(kube: &Kube, permit: &Permit, new: &NewToken, by: &str) -> Res
         match kube.create_token(permit, &token, expires, &new.groups, &new.description).await {
             Err(error) if error.kind == KubeErrorKind::AlreadyExists => {}
             Err(error) => {
+                // Where only the answer is lost there may be one that nobody would know of.
+                if error.kind == KubeErrorKind::Unreachable {
+                    kube.delete_token(permit, token.id()).await.ok();
+                }
                 let error = error.into();
                 super::activity::failed(kube, Deed::CreateToken, "token", by, &error);
                 return Err(error);

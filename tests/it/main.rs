@@ -64,3 +64,4 @@ mod terminal;
 mod terraform;
 mod tokens;
 mod trouble;
+mod trouble_pod;

@@ -300,7 +300,7 @@ async fn a_stop_ends_ansible_and_leaves_the_run_to_the_next_pod() {
 }
 
 /// With a queue of the test's own on the shared broker.
-async fn with_queue(mut stage: Stage, name: &str) -> (Stage, Broker) {
+pub(crate) async fn with_queue(mut stage: Stage, name: &str) -> (Stage, Broker) {
     let url = Secret::new(support::rabbitmq().await.url());
     let amqp = Amqp { url, exchange: format!("it-{name}"), dead_letter: format!("it-{name}.dead") };
     let broker = Broker::new(&amqp).unwrap();
@@ -308,12 +308,12 @@ async fn with_queue(mut stage: Stage, name: &str) -> (Stage, Broker) {
     (stage, broker)
 }
 
-fn message(run: &RunDetails) -> Message {
+pub(crate) fn message(run: &RunDetails) -> Message {
     let (uid, name) = (run.run.uid.clone(), run.run.name.clone());
     Message::new(uid, name, run.announcement.clone(), run.parameters.clone().unwrap())
 }
 
-async fn waiting(broker: &Broker, run: &RunDetails) -> Option<u32> {
+pub(crate) async fn waiting(broker: &Broker, run: &RunDetails) -> Option<u32> {
     broker.queue_state(&run.run.uid).await.unwrap().map(|queue| queue.messages)
 }
 

@@ -8,6 +8,7 @@ use tokio::io::AsyncWrite;
 
 use super::details::Details;
 use super::log::Log;
+use super::patience::{LONG, patiently};
 use super::policy::{self, Fetched};
 use super::recording::{self, Recording};
 use super::session::Session;
@@ -195,7 +196,9 @@ async fn add_target<W: AsyncWrite + Unpin>(
     let host = &details.announcement.host;
     let new = [NewTarget::of_host(host, environment.targets.port, Some(&session.own.name))];
     let [NewTarget { address: target, .. }] = &new;
-    let adding = targets::add(&session.kube, &session.permit, &environment.targets, &new, &session.own.name);
+    let (kube, permit, by) = (&session.kube, &session.permit, &session.own.name);
+    let adding = || targets::add(kube, permit, &environment.targets, &new, by);
+    let adding = patiently(kube, LONG, session.shutdown, adding);
     let change = unless_stopped(session.shutdown, adding).await?.map_err(|error| Failure::op(&error))?;
     let place = format!("{}/{}", environment.targets.namespace, environment.targets.name);
     log.say(format!("target {target} is in ConfigMap {place}")).await;

@@ -6,17 +6,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use tokio::io::AsyncWrite;
+use tokio_util::sync::CancellationToken;
 
 use super::details::{Letter, advised};
 use super::log::Log;
+use super::patience::{LONG, patiently};
 use super::session::Session;
 use super::{End, Failure};
-use crate::backend::kube::{KubeError, KubeErrorKind};
-use crate::domain::{ExitCode, Outcome};
+use crate::backend::kube::KubeError;
+use crate::domain::Outcome;
 
-/// How often and how far apart the outcome is tried to be written while the API server does not answer.
-const TRIES: u32 = 10;
-const PAUSE: Duration = Duration::from_secs(2);
 /// How long noting an attempt may take: a pod that was told to stop has little time.
 const NOTE_LIMIT: Duration = Duration::from_secs(3);
 /// How long taking leave of the broker may take.
@@ -39,12 +38,9 @@ pub(super) async fn finish<W: AsyncWrite + Unpin>(
     {
         log.say(&error).await;
         // Without an outcome the next pod would not know: so let it try, Ansible does nothing twice.
-        let Failure { text, .. } = Failure::kube(&error);
-        end = End {
-            exit: ExitCode::BackEnd,
-            text: format!("{}: {}; but {text}", end.exit.words(), end.text),
-            counts: end.counts,
-        };
+        let Failure { exit, text } = Failure::kube(&error);
+        end =
+            End { exit, text: format!("{}: {}; but {text}", end.exit.words(), end.text), counts: end.counts };
     }
     settle(&end, letter, log).await;
     if end.exit.retry_may_mend() {
@@ -53,21 +49,11 @@ pub(super) async fn finish<W: AsyncWrite + Unpin>(
     end
 }
 
-/// Writes the outcome on the Job. An API server that does not answer is asked again for a while.
+/// Writes the outcome on the Job, also when the pod is told to stop meanwhile.
 async fn write(session: &Session<'_>, outcome: &Outcome, playbooks: &[u64]) -> Result<(), KubeError> {
-    let mut tried = 0;
-    loop {
-        let own = session.own;
-        let written =
-            session.kube.set_outcome(&session.permit, &own.name, &own.uid, Some(outcome), playbooks).await;
-        tried += 1;
-        match written {
-            Err(error) if error.kind == KubeErrorKind::Unreachable && tried < TRIES => {
-                tokio::time::sleep(PAUSE).await;
-            }
-            other => return other.map(drop),
-        }
-    }
+    let Session { own, permit, kube, .. } = session;
+    let writing = || kube.set_outcome(permit, &own.name, &own.uid, Some(outcome), playbooks);
+    patiently(kube, LONG, &CancellationToken::new(), writing).await.map(drop)
 }
 
 /// Notes on the Job how an attempt ended that another may mend. Nothing depends on it: it is tried once.
@@ -122,6 +108,7 @@ pub(super) fn leave_word(path: Option<&Path>, end: &End) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::ExitCode;
 
     #[test]
     fn the_last_word_fits_into_a_pods_status() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::details::Details;
+use super::patience::{SHORT, patiently};
 use super::session::Session;
 use super::{Failure, unless_stopped};
 use crate::domain::{BootstrapToken, ExitCode};
@@ -29,7 +30,8 @@ pub(super) async fn prepare(
     let member = |group: &str| details.parameters.groups.iter().any(|g| g == group);
     let mut variables = Vec::new();
     if member(WORKER) {
-        let info = unless_stopped(session.shutdown, cluster::join(&session.kube)).await?;
+        let reading = patiently(&session.kube, SHORT, session.shutdown, || cluster::join(&session.kube));
+        let info = unless_stopped(session.shutdown, reading).await?;
         let info = info.map_err(|error| Failure::op(&error))?;
         // A check changes nothing, and its host may be one that nobody approved: it gets a token of the right form that opens
         // nothing.
@@ -49,7 +51,8 @@ pub(super) async fn prepare(
         ));
     }
     if member(CONTROLLER) {
-        let pem = unless_stopped(session.shutdown, cluster::root_ca(&session.kube)).await?;
+        let reading = patiently(&session.kube, SHORT, session.shutdown, || cluster::root_ca(&session.kube));
+        let pem = unless_stopped(session.shutdown, reading).await?;
         variables.push(("hostwright_root_ca", json!(pem.map_err(|error| Failure::op(&error))?)));
     }
     Ok(variables)
@@ -62,7 +65,11 @@ async fn mint(session: &Session<'_>) -> Result<BootstrapToken, Failure> {
     let description = format!("for {}, run {} (hostwright)", session.own.host, session.own.name);
     let new = NewToken::for_node(lifetime, description, signer);
     let by = session.own.name.clone();
-    let minting = async move { tokens::mint(&kube, &permit, &new, &by).await.map(|minted| minted.token) };
+    let shutdown = session.shutdown.clone();
+    let minting = async move {
+        let minting = || tokens::mint(&kube, &permit, &new, &by);
+        patiently(&kube, SHORT, &shutdown, minting).await.map(|minted| minted.token)
+    };
     let mut minting = tokio::spawn(minting);
     tokio::select! {
         minted = &mut minting => match minted {
@@ -83,5 +90,6 @@ async fn mint(session: &Session<'_>) -> Result<BootstrapToken, Failure> {
 
 /// Deletes a token that nobody shall use any more.
 pub(super) async fn revoke(session: &Session<'_>, token: &BootstrapToken) -> Result<(), OpError> {
-    tokens::revoke(&session.kube, &session.permit, token.id(), &session.own.name).await
+    let revoking = || tokens::revoke(&session.kube, &session.permit, token.id(), &session.own.name);
+    patiently(&session.kube, SHORT, session.shutdown, revoking).await
 }

@@ -11,6 +11,7 @@ mod finish;
 mod join;
 mod log;
 mod own;
+mod patience;
 mod policy;
 mod recording;
 mod session;

@@ -5,6 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::details::{self, Letter};
 use super::log::Log;
+use super::patience::{SHORT, patiently};
 use super::{End, Failure, Own, attempt, finish, unless_stopped};
 use crate::backend::kube::{Kube, KubeError, KubeErrorKind};
 use crate::config::{Permit, Settings};
@@ -33,7 +34,7 @@ impl<'a> Session<'a> {
         let reading = async {
             let kube = Kube::connect(&settings.environment.kubernetes).await?;
             let kube = kube.of_environment(&settings.environment.name);
-            let run = kube.run(&own.name).await?;
+            let run = patiently(&kube, SHORT, shutdown, || kube.run(&own.name)).await?;
             Ok((kube, run))
         };
         let (kube, run) = unless_stopped(shutdown, reading).await?.map_err(|e| Failure::kube(&e))?;
@@ -69,7 +70,8 @@ impl Failure {
     /// A call to the cluster failed.
     pub(super) fn kube(error: &KubeError) -> Self {
         let exit = match error.kind {
-            KubeErrorKind::Invalid => ExitCode::Misconfigured,
+            // Without a permission the next pod would get no further.
+            KubeErrorKind::Invalid | KubeErrorKind::Forbidden => ExitCode::Misconfigured,
             KubeErrorKind::NoRun => ExitCode::UnreadableMessage,
             _ => ExitCode::BackEnd,
         };
