@@ -31,12 +31,12 @@ fn permit() -> Permit {
 }
 
 /// A UID of its own for every run of every test.
-fn uid(what: &str) -> String {
+pub(crate) fn uid(what: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("{what}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-fn message(run: &str) -> Message {
+pub(crate) fn message(run: &str) -> Message {
     let raw = RawAnnouncement { hostname: "web-1.example.org".into(), ..RawAnnouncement::default() };
     Message::new(run.into(), "provision-web-1".into(), raw.check().unwrap(), Parameters::default())
 }
@@ -45,27 +45,27 @@ fn settings(url: &str) -> Amqp {
     Amqp { url: Secret::new(url), exchange: "hostwright".into(), dead_letter: "hostwright.dead".into() }
 }
 
-fn broker(url: &str) -> Broker {
+pub(crate) fn broker(url: &str) -> Broker {
     Broker::new(&settings(url)).unwrap()
 }
 
-async fn publish(broker: &Broker, run: &str) -> Result<(), AmqpError> {
+pub(crate) async fn publish(broker: &Broker, run: &str) -> Result<(), AmqpError> {
     broker.publish(&permit(), &message(run)).await
 }
 
-async fn taken(broker: &Broker, run: &str) -> Delivery {
+pub(crate) async fn taken(broker: &Broker, run: &str) -> Delivery {
     match broker.take(&permit(), run, LONG).await.unwrap() {
         Taken::Delivery(delivery) => *delivery,
         Taken::Nothing => panic!("no message for {run}"),
     }
 }
 
-async fn state(broker: &Broker, run: &str) -> QueueState {
+pub(crate) async fn state(broker: &Broker, run: &str) -> QueueState {
     broker.queue_state(run).await.unwrap().expect("a queue")
 }
 
 /// Waits until so many messages wait in the queue.
-async fn until_waiting(broker: &Broker, run: &str, messages: u32) {
+pub(crate) async fn until_waiting(broker: &Broker, run: &str, messages: u32) {
     let look = async {
         while state(broker, run).await.messages != messages {
             tokio::task::yield_now().await;
@@ -74,7 +74,10 @@ async fn until_waiting(broker: &Broker, run: &str, messages: u32) {
     tokio::time::timeout(LONG, look).await.expect("the messages in time");
 }
 
-async fn health(seen: &mut watch::Receiver<Health>, wanted: impl FnMut(&Health) -> bool) -> Health {
+pub(crate) async fn health(
+    seen: &mut watch::Receiver<Health>,
+    wanted: impl FnMut(&Health) -> bool,
+) -> Health {
     tokio::time::timeout(LONG, seen.wait_for(wanted)).await.expect("the health in time").unwrap().clone()
 }
 
@@ -86,13 +89,13 @@ async fn other(url: &str) -> (Connection, Channel) {
     (connection, channel)
 }
 
-async fn control(node: &RabbitMq, arguments: &[&str]) {
+pub(crate) async fn control(node: &RabbitMq, arguments: &[&str]) {
     let done = node.tool("rabbitmqctl").args(["--quiet"]).args(arguments).output().await.unwrap();
     assert!(done.status.success(), "rabbitmqctl {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
 /// The error, which must have come in time.
-async fn refused(work: impl Future<Output = Result<(), AmqpError>>) -> AmqpError {
+pub(crate) async fn refused(work: impl Future<Output = Result<(), AmqpError>>) -> AmqpError {
     let start = Instant::now();
     let error = work.await.expect_err("it should fail");
     let took = start.elapsed();
