@@ -225,10 +225,7 @@ pub(super) fn table_of(details: &RunDetails) -> Table {
         (None, None) => {}
     }
     if let Some(c) = run.last_outcome().and_then(|o| o.counts) {
-        pair(
-            "tasks",
-            format!("ok={} changed={} unreachable={} failed={}", c.ok, c.changed, c.unreachable, c.failed),
-        );
+        pair("tasks", c.to_string());
     }
     table
 }

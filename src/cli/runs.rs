@@ -185,11 +185,7 @@ async fn results(context: &Context<'_>, name: &str, failed: bool) -> Result<(), 
                 result.place.clone(),
             ]);
         }
-        let c = &printed.results.counts;
-        table.row([format!(
-            "ok={} changed={} unreachable={} failed={} skipped={} rescued={} ignored={}",
-            c.ok, c.changed, c.unreachable, c.failed, c.skipped, c.rescued, c.ignored
-        )]);
+        table.row([printed.results.counts.to_string()]);
         table
     })?;
     Ok(())

@@ -95,6 +95,9 @@ impl Parameters {
         if limit.split([',', ':']).any(|part| part.trim_start_matches(['&', '!', ' ']).starts_with('@')) {
             return Err(format!("the limit {limit:?} names a file"));
         }
+        if self.limit.is_some() && limit.trim_matches([' ', ',', ':']).is_empty() {
+            return Err("the limit is empty, which Ansible takes for all hosts: leave it out".to_owned());
+        }
         Ok(())
     }
 }
@@ -204,7 +207,7 @@ mod tests {
         {
             assert!(check(name, None).is_err(), "{name}");
         }
-        for limit in ["@/etc/passwd", "web,@x", "web:&@x", "web:!@x"] {
+        for limit in ["@/etc/passwd", "web,@x", "web:&@x", "web:!@x", "", " ", ",", ": "] {
             assert!(check("a", Some(limit)).is_err(), "{limit}");
         }
         assert_eq!(check("a", Some("web:!db")), Ok(()));

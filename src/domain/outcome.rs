@@ -1,5 +1,7 @@
 //! How a run ended: exit codes, Ansible's recap, and the outcome that is written on the Job.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -105,6 +107,15 @@ pub struct Counts {
     pub rescued: u32,
     /// Failures that the policy ignores.
     pub ignored: u32,
+}
+
+/// As Ansible's recap has them.
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ok, changed, unreachable, failed, skipped, rescued, ignored } = self;
+        write!(f, "ok={ok} changed={changed} unreachable={unreachable} failed={failed}")?;
+        write!(f, " skipped={skipped} rescued={rescued} ignored={ignored}")
+    }
 }
 
 impl Counts {

@@ -48,6 +48,7 @@ mod proxy;
 mod pty;
 mod queue;
 mod repair;
+mod rerun;
 mod rights;
 mod runner;
 mod s3;
