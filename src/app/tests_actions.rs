@@ -236,7 +236,7 @@ fn what_changes_something_is_in_the_table_of_ops_and_commands_with_its_effects()
     }
 }
 
-/// Every action in every scope on every kind of row, by each of its keys and by the palette, and whatever opens said yes to.
+/// S05: every action in every scope on every kind of row, by each of its keys and by the palette, and whatever opens said yes to.
 #[test]
 fn read_only_lets_nothing_through_anywhere_and_says_so() {
     const ANSWERS: [&str; 6] = ["y", "enter", "left enter", "tab enter", "c", "s t a g i n g enter"];

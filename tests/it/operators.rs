@@ -1,10 +1,13 @@
 //! What operators can do and may not do: each change has an op and a command, and read-only changes nothing, whatever is pressed.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hostwright::domain::{RawAnnouncement, Run};
 
+use crate::cloud::{Cloud, Desk};
 use crate::console::{Far, wait_for_console};
 use crate::gate::{Gate, Request};
 use crate::ground::Ground;
@@ -85,6 +88,7 @@ fn changes(gate: &Gate) -> Vec<String> {
         .collect()
 }
 
+/// S05: the same for the commands.
 #[tokio::test(flavor = "multi_thread")]
 async fn read_only_commands_refuse_and_send_nothing() {
     let ground = Ground::new().await;
@@ -103,6 +107,62 @@ async fn read_only_commands_refuse_and_send_nothing() {
     assert_eq!(changes(&gate), [""; 0]);
     ground.run(&["--read-only", "hosts", "list"]).await.done();
     assert!(!gate.seen().is_empty(), "nothing went through the gate");
+}
+
+/// Something that listens for a back end's clients: it counts them, and hangs up.
+async fn recorder() -> (u16, Arc<AtomicUsize>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (port, count) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
+    let came = Arc::clone(&count);
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            came.fetch_add(1, Ordering::SeqCst);
+            drop(connection);
+        }
+    });
+    (port, count)
+}
+
+/// S05: below all views: no command that changes something says a word to the cluster, S3 and KMS, the broker or the hook, and each says
+/// why; without read-only the same commands do speak to them.
+#[tokio::test(flavor = "multi_thread")]
+async fn read_only_commands_open_no_connection_to_any_back_end() {
+    let desk = Desk::new(&Cloud::new().await);
+    let ground = Ground::new().await;
+    let gate = Gate::start(&ground.url).await;
+    let recorders = [recorder().await, recorder().await, recorder().await];
+    let [aws, queue, hook] = recorders.each_ref().map(|(port, _)| *port);
+    let came = || recorders.each_ref().map(|(_, came)| came.load(Ordering::SeqCst));
+    desk.write(
+        "config.toml",
+        &format!(
+            "[environments.staging]\npolicy.source = \"/nowhere\"\naws.endpoint = \"http://127.0.0.1:{aws}\"\n\
+             hook = \"http://127.0.0.1:{hook}/\"\namqp.url = \"amqp://127.0.0.1:{queue}\"\n\
+             kubernetes.kubeconfig = {:?}\n",
+            desk.path().join("kubeconfig")
+        ),
+    );
+    crate::ground::write_kubeconfig(&desk.path().join("kubeconfig"), &gate.url());
+    desk.write("platform/secrets/staging/common/a", "a: 1\n");
+    let mut commands: Vec<Vec<&str>> = deeds().into_iter().map(|deed| deed.command).collect();
+    // That one is of the playground, whatever the environment.
+    commands.retain(|command| command[0] != "play");
+    commands.push(vec!["hosts", "announce", "web-1.example.org"]);
+    for command in &commands {
+        let said = desk.run(&[&["--read-only"], &command[..]].concat()).await;
+        assert_eq!(said.code, 4, "{command:?}: {said:?}");
+        assert!(said.err.contains("read-only"), "{command:?}: {said:?}");
+        assert_eq!((came(), gate.seen().len()), ([0; 3], 0), "{command:?}");
+    }
+    for command in [
+        &["hosts", "approve", "web-1.example.org"][..],
+        &["secrets", "upload", "common/a"],
+        &["queue", "list"],
+        &["hosts", "announce", "web-1.example.org"],
+    ] {
+        assert_ne!(desk.run(command).await.code, 0, "{command:?}: nobody is there");
+    }
+    assert!(came().iter().all(|came| *came > 0) && !gate.seen().is_empty(), "{:?}", came());
 }
 
 /// Every key of `docs/keys.md`, as the terminal sends it; without those that end or stop the console or give its terminal away.
@@ -194,6 +254,7 @@ fn press_everything(far: &Far, arguments: &[&str], token: &str) -> Pty {
     pty
 }
 
+/// S05: every key on every screen in read-only mode, against a gate that records: no request changes anything, and it says why.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_console_sends_nothing_that_changes_whatever_is_pressed() {
     let ground = Ground::new().await;
