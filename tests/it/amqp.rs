@@ -241,6 +241,7 @@ async fn publish_around(change: impl AsyncFnOnce(&Channel, &str)) -> AmqpError {
     error
 }
 
+/// S15 a and b: an exchange that is not there, and one without a binding, at the moment of publishing: named, and mended by the next try.
 #[tokio::test]
 async fn publishing_into_nothing_is_said() {
     let error = publish_around(async |channel, exchange| {
@@ -260,6 +261,7 @@ async fn publishing_into_nothing_is_said() {
     assert!(error.to_string().starts_with("no queue bound for"), "{error}");
 }
 
+/// S15 c: 406, where somebody declared the queue with other arguments.
 #[tokio::test]
 async fn what_was_declared_otherwise_is_named() {
     let url = support::rabbitmq().await.url();
@@ -279,6 +281,7 @@ async fn what_was_declared_otherwise_is_named() {
     assert_eq!(*broker.health().borrow(), Health::Up, "the broker itself is well");
 }
 
+/// S15 d: 403, and its neighbours: a wrong password, a virtual host that is not there.
 #[tokio::test]
 async fn who_may_not_is_told_what() {
     let node = support::rabbitmq().await;
@@ -325,6 +328,7 @@ async fn who_is_no_broker_is_named() {
     assert!(error.to_string().ends_with("connection refused"), "{error}");
 }
 
+/// S14, without a process in between: see also `frozen.rs`.
 #[tokio::test]
 async fn a_half_open_connection_is_noticed_within_two_heartbeats() {
     let node = support::rabbitmq().await;
@@ -344,6 +348,7 @@ async fn a_half_open_connection_is_noticed_within_two_heartbeats() {
     health(&mut seen, |h| *h == Health::Up).await;
 }
 
+/// S14: a heartbeat of 0 is honoured.
 #[tokio::test]
 async fn no_heartbeat_is_no_spin() {
     let node = support::rabbitmq().await;
@@ -422,6 +427,7 @@ async fn the_brokers_patience_does_not_stop_a_run(node: &RabbitMq) {
     assert_eq!(state(&broker, &run).await.messages, 0);
 }
 
+/// S15 e: a disk alarm blocks whoever publishes.
 async fn an_alarm_is_named_and_passes(node: &RabbitMq) {
     let broker = broker(&node.url());
     let run = uid("alarm");

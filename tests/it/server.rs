@@ -368,6 +368,7 @@ async fn a_first_call_makes_a_run_and_a_second_one_updates_it() {
     assert_eq!(cluster.names().await, [name]);
 }
 
+/// S17: twenty equal calls at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_parallel_calls_make_one_run() {
     let cluster = Cluster::new().await;
@@ -382,6 +383,7 @@ async fn twenty_parallel_calls_make_one_run() {
     assert!(answers.iter().all(|answer| answer.json()["run"] == names[0]));
 }
 
+/// S17: the connection is gone before the answer, and the machine calls again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_answer_was_lost_can_be_made_again() {
     let cluster = Cluster::new().await;
@@ -397,6 +399,7 @@ async fn a_call_whose_answer_was_lost_can_be_made_again() {
     assert_eq!(cluster.names().await.len(), 1);
 }
 
+/// S17: a boot that was answered starts nothing, also when its run is over; whoever asks anew gets another run.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_boot_that_was_answered_starts_nothing_and_another_boot_does() {
     let cluster = Cluster::new().await;
@@ -416,6 +419,7 @@ async fn a_boot_that_was_answered_starts_nothing_and_another_boot_does() {
     assert_eq!(cluster.names().await, [first, second, third]);
 }
 
+/// S17: names that differ only by case are one host, those that differ only in a cut tail are two.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_spellings_are_one_host_and_two_long_names_are_two() {
     let cluster = Cluster::new().await;
@@ -435,6 +439,7 @@ async fn two_spellings_are_one_host_and_two_long_names_are_two() {
     }
 }
 
+/// S17: the names that are none, and every other field.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_wrong_field_is_named_with_the_reason() {
     let cluster = Cluster::new().await;
@@ -510,6 +515,7 @@ async fn each_wrong_field_is_named_with_the_reason() {
     assert_eq!(cluster.names().await, Vec::<String>::new());
 }
 
+/// S17: method, content type and JSON.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_request_of_ours_is_refused_with_the_reason() {
     let cluster = Cluster::new().await;
@@ -547,6 +553,7 @@ async fn what_is_no_request_of_ours_is_refused_with_the_reason() {
     assert_eq!(cluster.names().await, Vec::<String>::new());
 }
 
+/// S17: sizes.
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_and_announcements_have_a_size() {
     let cluster = Cluster::new().await;
@@ -1001,6 +1008,7 @@ async fn a_server_that_never_saw_the_cluster_is_not_ready() {
     server.post(&host(HOST)).await.run(202);
 }
 
+/// S15: a broker that speaks no AMQP; the run says why its message is not delivered.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_broker_is_told_and_stops_no_announcement() {
     // A port on which somebody listens who never says a word of AMQP.
@@ -1025,6 +1033,11 @@ async fn a_dead_broker_is_told_and_stops_no_announcement() {
     let said = server.until_ready(200, |said| said["queue"] == "down").await;
     assert_eq!(said["cluster"], "up");
     assert!(cluster.of(HOST).await.run.undelivered());
+    // The host's page says why.
+    let why = |run: &Run| {
+        run.host.as_str() == HOST && run.phase == Phase::Queued && run.reason.contains("RabbitMQ")
+    };
+    cluster.until("the reason on the run", |runs| runs.iter().any(why)).await;
     server.post(&host("web-2.example.org")).await.run(202);
 }
 
