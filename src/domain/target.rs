@@ -408,6 +408,7 @@ mod tests {
         );
     }
 
+    /// S24: what the reader could not read is not written over.
     #[test]
     fn what_is_no_list_is_left_alone_and_too_much_is_refused() {
         for text in ["{}", "- a", "[1,]", "[1] 2", "null"] {

@@ -44,6 +44,7 @@ fn host(number: usize) -> NewTarget {
     NewTarget::of_host(&host, 9103, Some("provision-x-1"))
 }
 
+/// S24: fifty at once, and again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_at_once_are_fifty_entries_and_again_changes_nothing() {
     let ground = Ground::new().await;
@@ -63,6 +64,7 @@ async fn fifty_at_once_are_fifty_entries_and_again_changes_nothing() {
     }
 }
 
+/// S24: a map of 1,048,500 bytes and one host more; and the warning from 80 % on.
 #[tokio::test]
 async fn what_does_not_fit_is_refused_with_its_size_and_the_map_stays() {
     let ground = Ground::new().await;
@@ -75,13 +77,18 @@ async fn what_does_not_fit_is_refused_with_its_size_and_the_map_stays() {
     assert!(said.err.contains("would take 10485") && said.err.contains("holds 1048576"), "{}", said.err);
     assert_eq!(text(&ground).await, full);
 
+    // Nor is what nobody could read written over.
+    write(&ground, "- no: list of JSON\n").await;
+    let said = ground.run(&["targets", "add", "web-1.example.org"]).await;
+    assert_eq!((said.code, text(&ground).await.as_str()), (1, "- no: list of JSON\n"), "{}", said.err);
+
     write(&ground, &alien(CONFIGMAP_LIMIT / 100 * 81)).await;
     let said = ground.run(&["targets", "add", "web-1.example.org"]).await;
     assert!(said.err.contains("split it soon"), "{}", said.err);
     assert_eq!(said.done(), "1 added\n");
 }
 
-/// Lets somebody else write after we have read and before we write.
+/// S24: somebody edits the map by hand after we have read it and before we write: the entry survives.
 #[tokio::test]
 async fn an_alien_entry_between_reading_and_writing_survives() {
     let ground = Ground::new().await;
