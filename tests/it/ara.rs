@@ -230,6 +230,7 @@ async fn play_everything(url: &str) -> BTreeMap<String, Counts> {
     recaps
 }
 
+/// S19: more ways to end than the scenario has, host by host; see also `rerun.rs`.
 #[tokio::test]
 async fn every_count_is_that_of_the_recap() {
     let url = support::ara().await.url();

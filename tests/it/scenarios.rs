@@ -1,6 +1,7 @@
 //! The scenarios of public bug reports about consoles, each with the input that is given there.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use hostwright::domain::Phase;
@@ -15,6 +16,10 @@ use crate::rights::wait_grey;
 /// What can be forbidden: verb, resource.
 const RIGHTS: [(&str, &str); 4] =
     [("watch", "jobs"), ("get", "configmaps"), ("list", "secrets"), ("patch", "jobs")];
+
+/// What an operator need not be allowed: nothing of it is asked for.
+const UNNEEDED: [(&str, &str); 5] =
+    [("list", "namespaces"), ("list", "nodes"), ("list", "pods"), ("get", "secrets"), ("create", "jobs")];
 
 /// So long a console is looked at before its requests are counted.
 const WHILE: Duration = Duration::from_secs(12);
@@ -119,7 +124,7 @@ async fn only_part_of_the_cluster_may_be_seen_or_changed() {
             ground.run(&["targets", "add", "web-9.example.org"]).await.done();
             ground.run(&["tokens", "create"]).await.done();
             let gate = Gate::start(&ground.url).await;
-            for (verb, resource) in &denied {
+            for (verb, resource) in UNNEEDED.iter().chain(&denied) {
                 gate.deny(verb, resource);
             }
             let far = Far::at(&gate.url());
@@ -173,4 +178,37 @@ async fn credentials_that_expire_are_renewed_by_themselves() {
     pty.wait_for("web-1.example.org").wait_gone("log in");
     pty.keys("q");
     assert_eq!(pty.wait_exit(), 0);
+}
+
+/// The page of scenarios names tests that are there.
+#[test]
+fn the_page_of_scenarios_is_true() {
+    fn sources(folder: &Path, all: &mut String) {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            match entry.path() {
+                path if path.is_dir() => sources(&path, all),
+                path if path.extension().is_some_and(|end| end == "rs") => {
+                    all.push_str(&std::fs::read_to_string(path).unwrap());
+                }
+                _ => {}
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut all = String::new();
+    for folder in ["src", "tests"] {
+        sources(&root.join(folder), &mut all);
+    }
+    let page = std::fs::read_to_string(root.join("docs/scenarios.md")).unwrap();
+    let mut named = 0;
+    for row in page.lines().filter(|line| line.starts_with('|')) {
+        let tests = row.rsplit('|').nth(1).unwrap().split('`').skip(1).step_by(2);
+        for test in tests.filter(|test| test.contains("::") || test.contains('_')) {
+            let name = test.rsplit("::").next().unwrap();
+            let kind = if name == "tests" { "mod" } else { "fn" };
+            assert!(all.contains(&format!("{kind} {name}")), "{test}");
+            named += 1;
+        }
+    }
+    assert!(named > 40, "{named}");
 }

@@ -430,6 +430,7 @@ mod tests {
         );
     }
 
+    /// S19.
     #[test]
     fn unreachable_rescued_and_ignored_are_rolled_up_apart() {
         use crate::config::SymbolSet;
