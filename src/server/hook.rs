@@ -115,9 +115,7 @@ async fn online(
     match tokio::time::timeout(limit, hook.answer(peer.ip(), request)).await {
         Ok(Ok(response)) => response,
         Ok(Err(Refusal(response))) => *response,
-        Err(_) => {
-            try_again(StatusCode::SERVICE_UNAVAILABLE, RETRY_SOON, "the request took too long: try again")
-        }
+        Err(_) => *unavailable(RETRY_SOON, "the request took too long: try again").0,
     }
 }
 

@@ -105,7 +105,7 @@ impl Ground {
         let server = Server::start_unseen(&stage.settings).await;
         server.until_ready(200, |said| said["delivers"] == true).await;
         let shutdown = CancellationToken::new();
-        let ground = Self { stage, server: server, shutdown };
+        let ground = Self { stage, server, shutdown };
         ground.write_config(&program);
         ground.start_pods(&dir);
         for (host, ..) in HOSTS {
