@@ -86,6 +86,7 @@ fn server(t: &mut Reader<'_>) -> ServerSettings {
         pending_limit: t.given("pending_limit", |n| values::number(n, 1, 100_000)).unwrap_or_default(),
         runs_at_once: t.given("runs_at_once", |n| values::number(n, 0, 100_000)).unwrap_or_default(),
         keep_runs: t.given("keep_runs", |n| values::number(n, 1, 1_000)).unwrap_or_default(),
+        keep_for: duration(t, "keep_for", Duration::ZERO),
     }
 }
 

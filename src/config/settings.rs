@@ -107,6 +107,8 @@ pub struct ServerSettings {
     pub pending_limit: usize,
     /// How many runs of each host are kept.
     pub keep_runs: usize,
+    /// How long ended runs are kept, the newest of each host always; zero: as long as their number allows.
+    pub keep_for: Duration,
     /// How many runs go on at a time; 0: any number.
     pub runs_at_once: usize,
 }

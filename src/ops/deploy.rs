@@ -176,6 +176,7 @@ fn server(settings: &Settings) -> Value {
         "proxies": texts(&server.proxies),
         "pending_limit": server.pending_limit,
         "keep_runs": server.keep_runs,
+        "keep_for": seconds(server.keep_for),
         "runs_at_once": server.runs_at_once,
     });
     if server.token_file.is_some() {

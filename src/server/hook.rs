@@ -1,4 +1,4 @@
-//! `POST /host/online`, `GET /healthz`, `GET /readyz`.
+//! `POST /host/online`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -6,15 +6,17 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequest, Request, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::post;
 use axum::{Extension, Json, Router};
 use http::{HeaderMap, StatusCode, header};
 use serde_json::{Map, Value, json};
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 
 use super::Context;
 use super::access::{caller, contains, has_token};
-use super::follow::Overview;
+use super::follow::{Overview, Runs};
+use super::pages;
 use super::room::{Place, Room};
 use super::told::Told;
 use crate::domain::{ANNOUNCEMENT_LIMIT, Announcement, Health, RawAnnouncement, Run};
@@ -30,9 +32,10 @@ const RETRY_LATER: u64 = 60;
 const RECORDING: &str = "recording";
 
 #[derive(Clone)]
-struct Hook {
-    context: Arc<Context>,
-    overview: watch::Receiver<Overview>,
+pub(super) struct Hook {
+    pub(super) context: Arc<Context>,
+    pub(super) overview: watch::Receiver<Overview>,
+    pub(super) runs: Runs,
     turns: Arc<Semaphore>,
     room: Arc<Room>,
     told: Arc<Told>,
@@ -47,10 +50,15 @@ pub(super) struct Routes {
     pub(super) crowded: Router,
 }
 
-pub(super) fn routes(context: Arc<Context>, overview: watch::Receiver<Overview>, room: Arc<Room>) -> Routes {
+pub(super) fn routes(
+    context: Arc<Context>,
+    runs: Runs,
+    overview: watch::Receiver<Overview>,
+    room: Arc<Room>,
+) -> Routes {
     let turns = Arc::new(Semaphore::new(AT_ONCE));
-    let hook = Hook { context, overview, turns, room, told: Arc::default() };
-    let health = Router::new().route("/healthz", get(async || "ok\n")).route("/readyz", get(ready));
+    let hook = Hook { context, overview, runs, turns, room, told: Arc::default() };
+    let health = pages::routes();
     let crowded = health.clone().fallback(async || {
         try_again(StatusCode::SERVICE_UNAVAILABLE, RETRY_SOON, "too many machines call at once: try again")
     });
@@ -61,7 +69,7 @@ pub(super) fn routes(context: Arc<Context>, overview: watch::Receiver<Overview>,
             refuse(
                 StatusCode::METHOD_NOT_ALLOWED,
                 None,
-                "use POST for /host/online, GET for /healthz and /readyz",
+                "use POST for /host/online, GET for /healthz, /readyz and /metrics",
             )
         })
         .layer(DefaultBodyLimit::max(BODY_LIMIT));
@@ -112,11 +120,14 @@ async fn online(
     request: Request,
 ) -> Response {
     let limit = hook.context.settings.request_timeout;
-    match tokio::time::timeout(limit, hook.answer(peer.ip(), request)).await {
+    let begun = Instant::now();
+    let response = match tokio::time::timeout(limit, hook.answer(peer.ip(), request)).await {
         Ok(Ok(response)) => response,
         Ok(Err(Refusal(response))) => *response,
         Err(_) => *unavailable(RETRY_SOON, "the request took too long: try again").0,
-    }
+    };
+    hook.context.metrics.called(response.status().as_u16(), begun.elapsed());
+    response
 }
 
 impl Hook {
@@ -163,6 +174,9 @@ impl Hook {
         let run = announced.run;
         if let Some(place) = place.filter(|_| announced.created) {
             place.taken_by(&run);
+        }
+        if announced.created {
+            context.metrics.created();
         }
         let status = if announced.created { StatusCode::ACCEPTED } else { StatusCode::OK };
         tracing::info!(host = %run.host, run = run.name, created = announced.created, "online");
@@ -333,35 +347,6 @@ fn split(groups: &str) -> Vec<String> {
 }
 
 /// The state alone: why a back end is down names addresses and users, and is in the log.
-fn word(health: &Health) -> &'static str {
-    match health {
-        Health::Unused => "unused",
-        Health::Unknown => "unknown",
-        Health::Up => "up",
-        Health::Down { .. } => "down",
-    }
-}
-
-async fn ready(State(hook): State<Hook>) -> Response {
-    let overview = hook.overview.borrow().clone();
-    let queue =
-        hook.context.broker.as_ref().map_or(Health::Unused, |broker| broker.health().borrow().clone());
-    let status = if overview.cluster == Health::Up && overview.pending.is_some() {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
-    let body = json!({
-        "cluster": word(&overview.cluster),
-        "queue": word(&queue),
-        "ara": word(&overview.ara),
-        "pending": overview.pending,
-        "delivers": overview.delivers,
-        "approvals": overview.approvals.word(),
-    });
-    (status, Json(body)).into_response()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

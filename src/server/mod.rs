@@ -8,7 +8,9 @@ mod follow;
 mod hook;
 pub mod kube_auth;
 mod listen;
+mod metrics;
 mod notes;
+mod pages;
 mod places;
 mod reconcile;
 mod room;
@@ -38,6 +40,7 @@ pub struct Context {
     broker: Option<Broker>,
     ara: Option<Ara>,
     token: Option<Secret>,
+    metrics: metrics::Metrics,
     /// The only server of its cluster: it does not wait for its own predecessor's Lease.
     alone: bool,
 }
@@ -127,6 +130,7 @@ impl Context {
             settings: settings.server.clone(),
             template,
             token,
+            metrics: metrics::Metrics::default(),
             alone: false,
         })
     }
@@ -144,8 +148,9 @@ pub async fn run(listener: TcpListener, context: Context, shutdown: Cancellation
     let (overview, seen) = tokio::sync::watch::channel(follow::Overview::default());
     let runs = follow::Runs::default();
     let room = room::Room::new(Arc::clone(&runs), context.settings.pending_limit);
+    let seen_runs = Arc::clone(&runs);
     let reconcile = tokio::spawn(reconcile::run(Arc::clone(&context), runs, overview, shutdown.clone()));
-    let routes = hook::routes(Arc::clone(&context), seen, room);
+    let routes = hook::routes(Arc::clone(&context), seen_runs, seen, room);
     listen::serve(listener, routes, &context.settings, shutdown).await;
     if reconcile.await.is_err() {
         tracing::error!("the delivering loop ended with a panic");

@@ -24,6 +24,7 @@ use crate::backend::kube::Holder;
 use crate::domain::approvals::{Approvals, Standing};
 use crate::domain::{Health, Phase, Run};
 use crate::ops::marks::Wish;
+use crate::ops::prune::Keep;
 use crate::ops::{self, OpError};
 
 const LEASE: &str = "hostwright-server";
@@ -303,11 +304,13 @@ async fn serve_one(context: &Context, run: &Run, notes: &Notes, approvals: &Stan
         notes.write(context, run, &problem).await;
         return Ok(());
     }
-    if run.undelivered()
-        && let Err(error) = ops::deliver::deliver(kube, permit, broker.as_ref(), run).await
-    {
-        notes.write(context, run, &error.to_string()).await;
-        return Err(error);
+    if run.undelivered() {
+        let delivered = ops::deliver::deliver(kube, permit, broker.as_ref(), run).await;
+        context.metrics.delivered(delivered.is_ok());
+        if let Err(error) = delivered {
+            notes.write(context, run, &error.to_string()).await;
+            return Err(error);
+        }
     }
     if run.queue && run.is_over() {
         ops::deliver::clean_up(kube, permit, broker.as_ref(), run).await?;
@@ -324,14 +327,18 @@ fn broker_problem(context: &Context) -> Option<String> {
 }
 
 async fn prune(context: &Context, runs: &Runs, told: &Told) {
+    let keep = Keep { number: context.settings.keep_runs, time: context.settings.keep_for };
     let surplus: Vec<Run> = {
         let runs = lock(runs);
-        ops::prune::surplus(runs.values(), context.settings.keep_runs).into_iter().cloned().collect()
+        ops::prune::surplus(runs.values(), keep, Timestamp::now()).into_iter().cloned().collect()
     };
     for run in surplus {
         let note = format!("pruned: {} has newer runs", run.host);
         match ops::prune::delete(&context.kube, &context.permit, &run, &note).await {
-            Ok(()) => _ = told.is_over(PRUNE),
+            Ok(()) => {
+                context.metrics.pruned();
+                told.is_over(PRUNE);
+            }
             // One reason is as good as ten: it is not the run that cannot be deleted.
             Err(error) if told.is_news(PRUNE, format!("{:?}", error.problem("").kind)) => {
                 tracing::warn!(%error, "not pruned: tried again later");

@@ -668,6 +668,41 @@ async fn many_hosts_at_once_are_counted_exactly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_it_does_is_counted_and_no_host_is_named() {
+    let cluster = Cluster::with(|s| s.server.pending_limit = 2).await;
+    let server = Server::leading(&cluster).await;
+    for name in ["a.example.org", "b.example.org", "c.example.org"] {
+        server.post(&host(name)).await;
+    }
+    cluster.reject("a.example.org").await;
+    let wanted = [
+        "hostwright_server_hook_calls_total{status=\"202\"} 2",
+        "hostwright_server_hook_calls_total{status=\"429\"} 1",
+        "hostwright_server_hook_call_duration_seconds_count 3",
+        "hostwright_server_runs_created_total 2",
+        "hostwright_server_runs{phase=\"pending\"} 1",
+        "hostwright_server_runs{phase=\"rejected\"} 1",
+        "hostwright_server_back_end_up{back_end=\"kubernetes\"} 1",
+        "hostwright_server_delivers 1",
+        "hostwright_server_approvals_held 0",
+        "hostwright_server_runs_undelivered 0",
+        "# EOF",
+    ];
+    let mut missing = vec![];
+    for _ in 0..100 {
+        let text = server.get("/metrics").await.body;
+        assert!(!text.contains("example.org"), "{text}");
+        missing = wanted.iter().filter(|line| !text.lines().any(|one| one == **line)).collect();
+        if missing.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(missing, Vec::<&&str>::new());
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn while_the_runs_are_not_known_nobody_is_taken_in() {
     let mut cluster = Cluster::with(|s| s.server.request_timeout = Duration::from_secs(1)).await;
     let proxy = crate::proxy::Proxy::start(cluster.address.port()).await;

@@ -204,6 +204,7 @@ pub(crate) fn settings_of(
             repair_interval: Duration::from_secs(30),
             pending_limit: 10,
             keep_runs: 5,
+            keep_for: Duration::ZERO,
             runs_at_once: 0,
         },
         job: JobSettings {
