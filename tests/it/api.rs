@@ -1,7 +1,7 @@
 //! The playground's Kubernetes API, through the real client.
 //!
-//! What holds for every API server asks [`client`] for one and works in a namespace of its own; what only the playground's
-//! does starts a [`Server`].
+//! What holds for every API server asks [`client`] for one, which is a real one where there is one, and works in a namespace of its
+//! own; what only the playground's does starts a [`Server`].
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::future::Future;
@@ -33,6 +33,9 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+use crate::support;
+use crate::support::apiserver::ApiServer;
 
 const CA: &str = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
 
@@ -73,9 +76,10 @@ impl Server {
 }
 
 /// A client of the API server that the tests for all servers run against, and what keeps it alive.
-async fn client() -> (Client, Server) {
-    let server = Server::start().await;
-    (server.client(), server)
+async fn client() -> (Client, (ApiServer, TempDir)) {
+    let dir = support::temp();
+    let server = ApiServer::start(dir.path()).await;
+    (server.client(), (server, dir))
 }
 
 /// A namespace of the test's own.
@@ -564,9 +568,12 @@ async fn a_status_goes_only_where_it_may() {
     let mut started = job("a");
     started.spec.as_mut().unwrap().suspend = Some(false);
     let made = jobs.create(&post(), &started).await.unwrap();
-    // The main endpoint leaves the status alone, the other everything else.
+    // The main endpoint leaves the status alone, the other everything else. (The first change of a Job counts as one whatever it says.)
     let same = merge(&jobs, "a", json!({ "status": { "active": 3 } })).await.unwrap();
-    assert_eq!(same.resource_version(), made.resource_version());
+    assert_eq!(same.status.as_ref().and_then(|status| status.active), None);
+    assert_eq!(same.metadata.generation, made.metadata.generation);
+    let again = merge(&jobs, "a", json!({ "status": { "active": 4 } })).await.unwrap();
+    assert_eq!(again.resource_version(), same.resource_version());
     let patch = json!({ "spec": { "backoffLimit": 1 }, "status": { "startTime": "2026-12-01T10:00:00Z", "active": 1 } });
     let running = jobs.patch_status("a", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     assert_eq!(running.spec.unwrap().backoff_limit, Some(6));
@@ -691,8 +698,20 @@ async fn both_groups_show_the_same_events() {
         event.as_object_mut().unwrap().remove(missing);
         assert_eq!(refused(new.create(&post(), &object(event)).await).1, "Invalid", "{missing}");
     }
+    // Where it is may differ from where that is of which it tells, except in the core group.
     event["regarding"]["namespace"] = json!("elsewhere");
-    assert_eq!(refused(new.create(&post(), &object(event)).await).1, "Invalid");
+    new.create(&post(), &object(event)).await.unwrap();
+    for (name, namespace) in [("g", "elsewhere"), ("h", "")] {
+        let event = json!({
+            "metadata": { "name": name }, "reason": "Approved",
+            "involvedObject": { "kind": "Job", "name": "a", "namespace": namespace },
+        });
+        assert_eq!(refused(core.create(&post(), &object(event)).await).1, "Invalid", "{name}");
+    }
+    let named = |base: &str| object::<ConfigMap>(json!({ "metadata": { "generateName": base } }));
+    let maps = within::<ConfigMap>(&client, &ns);
+    assert!(maps.create(&post(), &named("base-")).await.unwrap().name_any().starts_with("base-"));
+    assert_eq!(refused(maps.create(&post(), &named("base.")).await).1, "Invalid");
 }
 
 #[tokio::test]

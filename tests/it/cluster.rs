@@ -38,7 +38,7 @@ async fn the_cluster_is_shown_and_its_ca_printed() {
 
 #[tokio::test]
 async fn the_token_in_the_playgrounds_address_is_not_shown() {
-    let ground = Ground::with(|options| options.token = Some("hunter2".to_owned())).await;
+    let ground = Ground::loopback(|options| options.token = Some("hunter2".to_owned())).await;
     write_kubeconfig(
         ground.settings.environment.kubernetes.kubeconfig.as_ref().unwrap(),
         &format!("{}/hunter2", ground.url),

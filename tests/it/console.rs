@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 use hostwright::backend::kube::{JobTemplate, Kube};
 use hostwright::config::{self, Paint, Role, Settings, Sources, Theme};
 use hostwright::domain::{Phase, RawAnnouncement, Run};
-use hostwright::play::api::{Api, Options};
 use rustix::process::Signal;
 use tempfile::TempDir;
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 use crate::proxy::Proxy;
 use crate::pty::{CommandBuilder, Pty};
+use crate::support::apiserver::ApiServer;
+use crate::support::envtest::TOKEN;
 
 /// The console in an environment whose every back end is unreachable.
 pub(crate) struct Far {
@@ -34,7 +33,7 @@ impl Far {
                 "apiVersion: v1\nkind: Config\ncurrent-context: far\n\
                  contexts: [{{name: far, context: {{cluster: far, user: far}}}}]\n\
                  clusters: [{{name: far, cluster: {{server: '{server}'}}}}]\n\
-                 users: [{{name: far, user: {{token: none}}}}]\n"
+                 users: [{{name: far, user: {{token: {TOKEN}}}}}]\n"
             ),
         )
         .unwrap();
@@ -454,25 +453,21 @@ pub(crate) struct Near {
     settings: Settings,
     kube: Kube,
     pub(crate) proxy: Proxy,
-    end: CancellationToken,
+    _server: (ApiServer, TempDir),
 }
 
 impl Near {
     pub(crate) async fn new() -> Self {
-        let end = CancellationToken::new();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let dir = crate::support::temp();
+        let server = ApiServer::start(dir.path()).await;
+        let port = server.address().port();
         let proxy = Proxy::start(port).await;
         let far = Far::at(&format!("http://127.0.0.1:{}", proxy.port()));
-        let logs = far.path().join("logs");
-        let api =
-            Api::open(Options::new(logs, include_str!("../data/ca.pem"), "https://127.0.0.1:1")).unwrap();
-        tokio::spawn(api.run(listener, end.clone()));
         // We go straight to the server: what the proxy does is the console's trouble.
         let settings = far.settings();
         let direct = Far::at(&format!("http://127.0.0.1:{port}"));
         let kube = Kube::connect(&direct.settings().environment.kubernetes).await.unwrap();
-        Self { far, settings, kube, proxy, end }
+        Self { far, settings, kube, proxy, _server: (server, dir) }
     }
 
     pub(crate) async fn pending(&self, host: &str) -> Run {
@@ -499,12 +494,6 @@ impl Near {
 
     pub(crate) async fn again(&self, run: &Run) -> Run {
         self.kube.run(&run.name).await.unwrap().run
-    }
-}
-
-impl Drop for Near {
-    fn drop(&mut self) {
-        self.end.cancel();
     }
 }
 

@@ -2,6 +2,7 @@
 
 use hostwright::domain::Phase;
 use k8s_openapi::api::batch::v1::Job;
+use kube::api::DeleteParams;
 
 use crate::console::{Far, wait_for_console};
 use crate::gate::{Expiry, Gate, Request};
@@ -99,7 +100,7 @@ async fn an_approval_of_a_run_that_is_gone_says_so_and_of_one_that_called_again_
     let mut pty = Pty::start(far.command(&[]), (160, 50));
     wait_for_console(&mut pty);
     pty.wait_for("web-1.example.org").keys("a").wait_for("Approve web-1");
-    ground.api::<Job>("hostwright").delete(&gone.name, &Default::default()).await.unwrap();
+    ground.api::<Job>("hostwright").delete(&gone.name, &DeleteParams::background()).await.unwrap();
     // It calls again: a run of the same name that is another one.
     let again = pending(&ground, "web-1.example.org").await;
     assert_eq!(again.name, gone.name);
@@ -112,7 +113,7 @@ async fn an_approval_of_a_run_that_is_gone_says_so_and_of_one_that_called_again_
     );
     pty.keys("<esc>").wait_gone("Messages").keys("q");
     assert_eq!(pty.wait_exit(), 0);
-    ground.api::<Job>("hostwright").delete(&again.name, &Default::default()).await.unwrap();
+    ground.api::<Job>("hostwright").delete(&again.name, &DeleteParams::background()).await.unwrap();
     let said = ground.run(&["hosts", "approve", "web-1.example.org"]).await;
     assert_eq!(said.code, 3, "{}{}", said.out, said.err);
 }

@@ -16,19 +16,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::stage::{CA, settings_of};
 use crate::support;
+use crate::support::apiserver::{ApiServer, kubeconfig};
 
 pub(crate) struct Ground {
     pub(crate) dir: TempDir,
     pub(crate) settings: Settings,
     pub(crate) kube: Kube,
     pub(crate) url: String,
-    shutdown: CancellationToken,
+    _server: Server,
 }
 
-impl Drop for Ground {
-    fn drop(&mut self) {
-        self.shutdown.cancel();
-    }
+/// What answers; it ends when dropped.
+enum Server {
+    Any(ApiServer),
+    Loopback(tokio_util::sync::DropGuard),
 }
 
 /// What a command said.
@@ -51,11 +52,16 @@ impl Said {
 }
 
 impl Ground {
+    /// On a real API server where there is one, else on the loopback API.
     pub(crate) async fn new() -> Self {
-        Self::with(|_| {}).await
+        let dir = support::temp();
+        let server = ApiServer::start(dir.path()).await;
+        let url = server.url();
+        Self::on(dir, url, Server::Any(server)).await
     }
 
-    pub(crate) async fn with(change: impl FnOnce(&mut Options)) -> Self {
+    /// On the loopback API, for what only that one has: pods' logs, which are a kubelet's, and options.
+    pub(crate) async fn loopback(change: impl FnOnce(&mut Options)) -> Self {
         let dir = support::temp();
         let shutdown = CancellationToken::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -63,17 +69,16 @@ impl Ground {
         let mut options = Options::new(dir.path().join("logs"), CA, "https://[2001:db8::1]:6443");
         change(&mut options);
         tokio::spawn(Api::open(options).unwrap().run(listener, shutdown.clone()));
+        Self::on(dir, url, Server::Loopback(shutdown.drop_guard())).await
+    }
+
+    async fn on(dir: TempDir, url: String, server: Server) -> Self {
         let kubeconfig = dir.path().join("kubeconfig");
         write_kubeconfig(&kubeconfig, &url);
-        let settings = settings_of(
-            &kubeconfig,
-            dir.path(),
-            dir.path(),
-            Path::new("/bin/false"),
-            Path::new("/bin/false"),
-        );
+        let (none, nothing) = (dir.path(), Path::new("/bin/false"));
+        let settings = settings_of(&kubeconfig, none, none, nothing, nothing);
         let kube = Kube::connect(&settings.environment.kubernetes).await.unwrap().of_environment("test");
-        Self { dir, settings, kube, url, shutdown }
+        Self { dir, settings, kube, url, _server: server }
     }
 
     /// With a queue.
@@ -169,11 +174,5 @@ pub(crate) fn first_run(announcement: &Announcement) -> NewRun<'_> {
 }
 
 pub(crate) fn write_kubeconfig(path: &Path, url: &str) {
-    let text = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "t",
-        "clusters": [{"name": "t", "cluster": {"server": url}}],
-        "contexts": [{"name": "t", "context": {"cluster": "t", "user": "t", "namespace": "hostwright"}}],
-        "users": [{"name": "t", "user": {}}],
-    });
-    std::fs::write(path, text.to_string()).unwrap();
+    std::fs::write(path, kubeconfig(url).to_string()).unwrap();
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use hostwright::server::kube_auth::{self, KubeAuthError, Options};
 use http_body_util::StreamBody;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use reqwest::{Certificate, Client, Identity, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -17,32 +16,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::support;
+use crate::support::certificates::Ca;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const V1: &str = "abac.authorization.kubernetes.io/v1beta1";
-
-/// A CA, and what it signs.
-struct Ca(CertifiedIssuer<'static, KeyPair>);
-
-impl Ca {
-    fn new(name: &str) -> Self {
-        let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    /// Certificate and key, PEM.
-    fn sign(&self, name: &str) -> (String, String) {
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        let key = KeyPair::generate().unwrap();
-        (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
-    }
-
-    fn pem(&self) -> String {
-        self.0.pem()
-    }
-}
 
 /// A running webhook and its files.
 struct Hook {

@@ -132,7 +132,7 @@ async fn log(State(it): State<Arc<Breaking>>, Query(query): Query<Vec<(String, S
 /// Wherever a followed log breaks, within a line too, and be the end clean or not: each line is told once, whole.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_log_goes_on_without_a_lost_or_doubled_line() {
-    let ground = Ground::new().await;
+    let ground = Ground::loopback(|_| {}).await;
     let run = pending(&ground, "web-1.example.org").await;
     let object = ground.kube.run_object(&run.name).await.unwrap();
     let begin: Timestamp = "2026-01-01T00:00:00.7Z".parse().unwrap();

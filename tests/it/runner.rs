@@ -1,4 +1,4 @@
-//! The Job runner against the loopback API: real Jobs, real processes, real logs.
+//! The Job runner against an API server: real Jobs, real processes, real logs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use hostwright::play::api;
 use hostwright::play::runner::{self, Options, RunnerError};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod, Secret};
@@ -19,16 +18,19 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::support;
+use crate::support::apiserver::ApiServer;
+
 const NAMESPACE: &str = "hostwright";
 /// Longer than anything here takes, even on a machine that is busy building.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A loopback API of its own, with folders for the runner.
+/// An API server of its own, with folders for the runner.
 struct Cluster {
     client: Client,
     url: String,
     folder: tempfile::TempDir,
-    api: CancellationToken,
+    _server: ApiServer,
     leash: Vec<String>,
 }
 
@@ -58,35 +60,26 @@ impl Running {
     }
 }
 
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.api.cancel();
-    }
-}
-
 impl Cluster {
     async fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let shutdown = CancellationToken::new();
-        let api = api::Api::open(api::Options::new(folder.path().join("logs"), "", &url)).unwrap();
-        tokio::spawn(api.run(listener, shutdown.clone()));
-        let mut config = kube::Config::new(url.parse().unwrap());
-        config.default_namespace = NAMESPACE.to_owned();
-        let client = Client::try_from(config).unwrap();
-        let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
-        let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}})).unwrap();
-        match namespaces.create(&PostParams::default(), &namespace).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            Err(error) => panic!("{error}"),
-        }
+        let folder = support::temp();
+        let server = ApiServer::start(folder.path()).await;
+        Self::on(folder, server)
+    }
+
+    /// Where a pod's log can be read through the API: a kubelet serves it, which a real API server is here without.
+    async fn with_logs() -> Self {
+        let folder = support::temp();
+        let server = ApiServer::loopback(folder.path()).await;
+        Self::on(folder, server)
+    }
+
+    fn on(folder: tempfile::TempDir, server: ApiServer) -> Self {
         Self {
-            client,
-            url,
+            client: server.client(),
+            url: server.url(),
             folder,
-            api: shutdown,
+            _server: server,
             leash: vec![env!("CARGO_BIN_EXE_hostwright").to_owned(), "leash".to_owned()],
         }
     }
@@ -216,19 +209,13 @@ impl Cluster {
 
     /// Waits until the script says `ready` and its process id in its log (`$$$$`: Kubernetes makes one dollar of two).
     async fn ready(&self, pod: &Pod) -> u32 {
-        let name = pod.metadata.name.as_ref().unwrap();
-        let follow = LogParams { follow: true, ..LogParams::default() };
-        let log = self.api::<Pod>().log_stream(name, &follow).await.unwrap();
-        let mut lines = Box::pin(futures_util::AsyncBufReadExt::lines(log));
-        let waiting = async {
-            while let Some(line) = lines.next().await {
-                if let Some(pid) = line.unwrap().strip_prefix("ready ") {
-                    return pid.parse().unwrap();
-                }
-            }
-            panic!("the log ended before the container was ready");
+        let pid = || {
+            let log = std::fs::read_to_string(self.log(pod)).unwrap_or_default();
+            let whole = log.lines().filter(|_| log.ends_with('\n'));
+            whole.filter_map(|line| line.split_once(" ready ")?.1.parse().ok()).next()
         };
-        tokio::time::timeout(PATIENCE, waiting).await.expect("it never was ready")
+        until("that it is ready", || pid().is_some()).await;
+        pid().unwrap()
     }
 }
 
@@ -313,7 +300,7 @@ fn counters(job: &Job) -> (i32, i32, i32) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_runs_and_its_log_status_and_events_tell_of_it() {
-    let cluster = Cluster::start().await;
+    let cluster = Cluster::with_logs().await;
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"password": "hunter2"}});
     cluster
         .api::<Secret>()
@@ -733,7 +720,7 @@ async fn many_jobs_end_each_once_with_few_writes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runs_log_is_saved_whole_and_a_failure_leaves_what_was_there() {
-    let cluster = Cluster::start().await;
+    let cluster = Cluster::with_logs().await;
     let runner = cluster.run();
     let script = r#"printf '\033[2J \377 10%%\r20%%\n'; head -c 300000 /dev/zero | tr '\0' x; exit 1"#;
     let job = cluster.job("twice", script, json!({"backoffLimit": 1}), json!({})).await;

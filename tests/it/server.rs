@@ -18,7 +18,7 @@ use hostwright::domain::{HostName, Kind, Phase, RawAnnouncement, Run, RunDetails
 use hostwright::ops::decide::{self, Seen};
 use hostwright::ops::marks::{self, Wish};
 use hostwright::ops::{self, OpError};
-use hostwright::play::api::{Api, ApiError, Options};
+use hostwright::play::api::{Api, Options};
 use hostwright::server::{self, Context};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::stage::{self, CA, HOST};
 use crate::support;
+use crate::support::apiserver::{self, ApiServer};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -41,14 +42,7 @@ pub(crate) struct Cluster {
     address: SocketAddr,
     pub(crate) settings: Settings,
     pub(crate) kube: Kube,
-    shutdown: CancellationToken,
-    running: JoinHandle<Result<(), ApiError>>,
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.shutdown.cancel();
-    }
+    api: ApiServer,
 }
 
 impl Cluster {
@@ -58,35 +52,24 @@ impl Cluster {
 
     pub(crate) async fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let dir = support::temp();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let shutdown = CancellationToken::new();
-        let running = serve_api(dir.path(), listener, &shutdown);
+        let api = ApiServer::start(dir.path()).await;
+        let address = api.address();
         let kubeconfig = dir.path().join("kubeconfig");
-        let text = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "t",
-            "clusters": [{"name": "t", "cluster": {"server": format!("http://{address}")}}],
-            "contexts": [{"name": "t", "context": {"cluster": "t", "user": "t", "namespace": "hostwright"}}],
-            "users": [{"name": "t", "user": {}}],
-        });
-        std::fs::write(&kubeconfig, text.to_string()).unwrap();
+        std::fs::write(&kubeconfig, apiserver::kubeconfig(&api.url()).to_string()).unwrap();
         let none = Path::new("/nonexistent");
         let mut settings = stage::settings_of(&kubeconfig, none, none, none, none);
         change(&mut settings);
         let kube = Kube::connect(&settings.environment.kubernetes).await.unwrap();
-        Self { dir, address, settings, kube, shutdown, running }
+        Self { dir, address, settings, kube, api }
     }
 
     async fn stop(&mut self) {
-        self.shutdown.cancel();
-        (&mut self.running).await.unwrap().unwrap();
+        self.api.stop().await;
     }
 
     /// With everything that was in it.
     async fn start_again(&mut self) {
-        let listener = TcpListener::bind(self.address).await.unwrap();
-        self.shutdown = CancellationToken::new();
-        self.running = serve_api(self.dir.path(), listener, &self.shutdown);
+        self.api.start_again().await;
     }
 
     pub(crate) fn permit(&self) -> Permit {
@@ -150,16 +133,6 @@ impl Cluster {
         assert!(told.await.is_ok(), "{what} did not happen: {runs:#?}");
         runs
     }
-}
-
-fn serve_api(
-    dir: &Path,
-    listener: TcpListener,
-    shutdown: &CancellationToken,
-) -> JoinHandle<Result<(), ApiError>> {
-    let mut options = Options::new(dir.join("logs"), CA, "https://[2001:db8::1]:6443");
-    options.state = Some(dir.join("state"));
-    tokio::spawn(Api::open(options).unwrap().run(listener, shutdown.clone()))
 }
 
 /// A server that runs in this process.

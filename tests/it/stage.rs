@@ -16,14 +16,13 @@ use hostwright::domain::{
     Announcement, Decision, ExitCode, Kind, Parameters, RawAnnouncement, RunDetails, Verdict,
 };
 use hostwright::ops::targets;
-use hostwright::play::api::{Api, Options};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::support;
+use crate::support::apiserver::{self, ApiServer};
 
 pub(crate) const CA: &str = include_str!("../data/ca.pem");
 pub(crate) const HOST: &str = "web-1.example.org";
@@ -35,13 +34,7 @@ pub(crate) struct Stage {
     pub(crate) dir: TempDir,
     pub(crate) settings: Settings,
     pub(crate) kube: Kube,
-    shutdown: CancellationToken,
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        self.shutdown.cancel();
-    }
+    _server: ApiServer,
 }
 
 impl Stage {
@@ -49,19 +42,9 @@ impl Stage {
     pub(crate) async fn new(playbook: &str) -> Self {
         let python = support::python().await;
         let dir = support::temp();
-        let shutdown = CancellationToken::new();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let api = Api::open(Options::new(dir.path().join("logs"), CA, "https://[2001:db8::1]:6443")).unwrap();
-        tokio::spawn(api.run(listener, shutdown.clone()));
+        let server = ApiServer::start(dir.path()).await;
         let kubeconfig = dir.path().join("kubeconfig");
-        let text = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "t",
-            "clusters": [{"name": "t", "cluster": {"server": url}}],
-            "contexts": [{"name": "t", "context": {"cluster": "t", "user": "t", "namespace": "hostwright"}}],
-            "users": [{"name": "t", "user": {}}],
-        });
-        std::fs::write(&kubeconfig, text.to_string()).unwrap();
+        std::fs::write(&kubeconfig, apiserver::kubeconfig(&server.url()).to_string()).unwrap();
         let policy = dir.path().join("policy");
         for folder in [&policy, &dir.path().join("work")] {
             std::fs::create_dir(folder).unwrap();
@@ -69,7 +52,7 @@ impl Stage {
         std::fs::write(policy.join("site.yml"), playbook).unwrap();
         let settings = settings(&kubeconfig, &policy, &dir.path().join("work"), python);
         let kube = Kube::connect(&settings.environment.kubernetes).await.unwrap();
-        Self { dir, settings, kube, shutdown }
+        Self { dir, settings, kube, _server: server }
     }
 
     pub(crate) async fn with_ara(mut self) -> Self {

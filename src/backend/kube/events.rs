@@ -151,7 +151,8 @@ impl Kube {
         let label = (record::MANAGED_BY.to_owned(), record::MANAGER.to_owned());
         let event = Event {
             metadata: ObjectMeta {
-                generate_name: Some(format!("{}.", regarding.name.as_deref().unwrap_or_default())),
+                // With a hyphen: a start that ends in a dot is refused.
+                generate_name: Some(format!("{}-", regarding.name.as_deref().unwrap_or_default())),
                 namespace: Some(namespace.clone()),
                 labels: Some([label].into()),
                 ..ObjectMeta::default()

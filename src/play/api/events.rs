@@ -63,12 +63,11 @@ pub(super) fn to_core(object: Value) -> Value {
 pub(super) fn check(event: &Value, core: bool, faults: &mut Faults) {
     let namespace = meta::text(event, "/metadata/namespace").unwrap_or_default();
     let regarding = meta::text(event, "/regarding/namespace").unwrap_or_default();
-    let field = if core { "involvedObject.namespace" } else { "regarding.namespace" };
-    // What regards something without a namespace is reported in default.
-    if regarding != namespace && !(regarding.is_empty() && ["default", "kube-system"].contains(&namespace)) {
-        faults.invalid(field, regarding, "does not match event.namespace");
-    }
     if core {
+        // What regards something without a namespace is reported in default. The events group asks for neither.
+        if regarding != namespace && !(regarding.is_empty() && namespace == "default") {
+            faults.invalid("involvedObject.namespace", regarding, "does not match event.namespace");
+        }
         return;
     }
     if event.get("eventTime").is_none_or(Value::is_null) {

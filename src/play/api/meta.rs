@@ -195,6 +195,22 @@ fn check_name(kind: Kind, name: &str, faults: &mut Faults) {
     }
 }
 
+/// Checks what a new object's name is to begin with. It may end in a hyphen, and in nothing else that no name ends in.
+pub(super) fn check_base(kind: Kind, object: &Value, faults: &mut Faults) {
+    let Some(base) = text(object, "/metadata/generateName").filter(|base| !base.is_empty()) else { return };
+    let whole = base
+        .strip_suffix('-')
+        .filter(|rest| !rest.is_empty())
+        .map_or(base.to_owned(), |rest| format!("{rest}a"));
+    let (fits, rule) = match kind {
+        Kind::Namespace => (is_dns_label(&whole), LABEL_RULE),
+        _ => (is_dns_subdomain(&whole), SUBDOMAIN_RULE),
+    };
+    if !fits {
+        faults.invalid("metadata.generateName", base, rule);
+    }
+}
+
 fn check_owners(object: &Value, faults: &mut Faults) {
     let mut controllers = 0usize;
     for (at, owner) in items(object, "/metadata/ownerReferences").iter().enumerate() {

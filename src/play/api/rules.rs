@@ -52,6 +52,7 @@ fn fill_secret(secret: &mut Value) {
 
 /// Checks a new object.
 pub(super) fn check_create(resource: &Resource, object: &Value, faults: &mut Faults) {
+    meta::check_base(resource.kind, object, faults);
     meta::check(resource.kind, object, faults);
     if resource.kind == Kind::Event {
         events::check(object, resource.is_core_event(), faults);

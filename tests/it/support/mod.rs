@@ -1,7 +1,13 @@
-//! What the tests share: the Python environment, one RabbitMQ and one ARA for the whole test process, temporary folders.
+//! What the tests share: API servers, the Python environment, one RabbitMQ and one ARA for the whole test process, temporary folders.
 //!
 //! Each is started by the first test that asks for it and ends with the test process, however that ends: all are on a leash.
 #![allow(dead_code)]
+
+pub(crate) mod apiserver;
+pub(crate) mod certificates;
+pub(crate) mod envtest;
+mod front;
+mod manager;
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -45,6 +51,13 @@ fn lasting_folder(name: &str) -> PathBuf {
     let folder = kept().join(format!("{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     folder
+}
+
+/// Writes a file that only its owner may read.
+pub(crate) fn private_file(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 /// Runs what outlives a single test: each test has a runtime of its own, which ends with it.
