@@ -298,6 +298,47 @@ pub fn run_name(kind: Kind, host: &HostName, number: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// Host names as people and machines write them, of any length and in any case.
+    fn written() -> impl Strategy<Value = String> {
+        let label = "[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?";
+        let name = format!("({label}\\.){{0,5}}[a-zA-Z]([a-zA-Z0-9-]{{0,61}}[a-zA-Z0-9])?\\.?");
+        let names = proptest::string::string_regex(&name).unwrap();
+        names.prop_filter("a host name", |name| HostName::parse(name).is_ok())
+    }
+
+    proptest! {
+        #[test]
+        fn every_host_has_a_name_for_its_jobs(name in written(), number in 1..=99_999_u32) {
+            let host = HostName::parse(&name).unwrap();
+            for kind in [Kind::Provision, Kind::Check] {
+                let job = run_name(kind, &host, number);
+                prop_assert!(job.len() <= 57, "{job}");
+                prop_assert!(job.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'), "{job}");
+                prop_assert!(!job.starts_with('-') && !job.ends_with('-'), "{job}");
+                // However many runs there are, it stays a name: a Job's may have 63 characters.
+                prop_assert!(run_name(kind, &host, u32::MAX).len() <= 63);
+                for spelling in [name.to_ascii_uppercase(), name.to_ascii_lowercase()] {
+                    prop_assert_eq!(run_name(kind, &HostName::parse(&spelling).unwrap(), number), job.as_str());
+                }
+            }
+        }
+
+        #[test]
+        fn two_hosts_never_share_a_name_of_a_job(one in written(), other in written(), cut in 0..60_usize) {
+            let long = format!("{}.example.org", "a".repeat(cut + 1));
+            let tails = [format!("b.{long}"), format!("c.{long}"), format!("{long}.x"), format!("{long}.y")];
+            let hosts: std::collections::BTreeSet<HostName> =
+                [one, other].iter().chain(&tails).map(|name| HostName::parse(name).unwrap()).collect();
+            // Hyphens and dots look alike in a name.
+            let dotted = hosts.iter().filter_map(|host| HostName::parse(&host.as_str().replacen('.', "-", 1)).ok());
+            let hosts: std::collections::BTreeSet<HostName> = dotted.chain(hosts.iter().cloned()).collect();
+            let names: std::collections::BTreeSet<String> =
+                hosts.iter().map(|host| run_name(Kind::Provision, host, 1)).collect();
+            prop_assert_eq!(names.len(), hosts.len(), "{:?}", hosts);
+        }
+    }
 
     #[test]
     fn the_longest_name_leaves_room_for_the_pods_tail() {

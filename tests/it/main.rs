@@ -38,6 +38,7 @@ mod leash;
 mod logs;
 mod manifests;
 mod manual;
+mod names;
 mod operators;
 mod places;
 mod platform;
