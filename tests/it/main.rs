@@ -40,6 +40,7 @@ mod manifests;
 mod manual;
 mod names;
 mod operators;
+mod permissions;
 mod places;
 mod platform;
 mod platform_api;

@@ -1,0 +1,220 @@
+//! What is shipped for a cluster, on a real API server: it takes all of it, and each account may do what it must and nothing else. The
+//! loopback API has neither Roles nor admission policies, so that without `KUBEBUILDER_ASSETS` only the files' own form is looked at.
+
+use std::path::Path;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::ground::Ground;
+use crate::operators::pending;
+
+const FILES: [&str; 7] = ["namespace", "rbac", "admission", "config", "quota", "network", "server"];
+
+/// Every object of `assets/deploy`, in the order of its files.
+fn shipped() -> Vec<Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/deploy");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name).with_extension("yaml")).unwrap();
+    FILES.iter().flat_map(|name| serde_saphyr::from_multiple::<Value>(&read(name)).unwrap()).collect()
+}
+
+/// Where an object is.
+fn path(object: &Value) -> String {
+    let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap().to_owned();
+    let version = text("/apiVersion");
+    let base = if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
+    let kind = text("/kind").to_lowercase();
+    let plural = match kind.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{kind}s"),
+    };
+    let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str);
+    let namespace = namespace.map_or_else(String::new, |namespace| format!("/namespaces/{namespace}"));
+    format!("{base}{namespace}/{plural}/{}", text("/metadata/name"))
+}
+
+struct Caller {
+    client: reqwest::Client,
+    url: String,
+}
+
+/// What was answered: status and message.
+type Answer = (u16, String);
+
+impl Caller {
+    async fn call(
+        &self,
+        who: Option<&str>,
+        pod: Option<&str>,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> Answer {
+        let mut request = self.client.request(method.clone(), format!("{}{path}", self.url));
+        if let Some(who) = who {
+            request = request
+                .header("Impersonate-User", format!("system:serviceaccount:hostwright:hostwright-{who}"));
+            for group in
+                ["system:serviceaccounts", "system:serviceaccounts:hostwright", "system:authenticated"]
+            {
+                request = request.header("Impersonate-Group", group);
+            }
+        }
+        if let Some(pod) = pod {
+            request = request.header("Impersonate-Extra-authentication.kubernetes.io%2Fpod-name", pod);
+        }
+        let kind = match method {
+            Method::PATCH if body.get("apiVersion").is_some() => "application/apply-patch+yaml",
+            Method::PATCH => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let request = request.header("Content-Type", kind).body(body.to_string());
+        let answer = request.send().await.unwrap();
+        let status = answer.status().as_u16();
+        let body: Value = answer.json().await.unwrap_or_default();
+        (status, body["message"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// A policy takes effect a moment after it was made.
+    async fn until_refused(&self, (who, method, path, body): &(&str, Method, String, Value)) {
+        for _ in 0..150 {
+            let path = format!("{path}?dryRun=All");
+            if self.call(Some(who), None, method.clone(), &path, body).await.0 >= 400 {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        panic!("{who} {method} {path}: the policy never took effect");
+    }
+
+    async fn apply(&self, object: &Value, dry: bool) -> Answer {
+        let query = if dry { "&dryRun=All" } else { "" };
+        let path = format!("{}?fieldManager=test&force=true&fieldValidation=Strict{query}", path(object));
+        self.call(None, None, Method::PATCH, &path, object).await
+    }
+}
+
+fn token(id: &str, change: impl FnOnce(&mut Value)) -> Value {
+    let mut secret = json!({
+        "metadata": {"name": format!("bootstrap-token-{id}")},
+        "type": "bootstrap.kubernetes.io/token",
+        "stringData": {
+            "token-id": id, "token-secret": "0123456789abcdef", "expiration": "2099-01-01T00:00:00Z",
+            "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
+            "usage-bootstrap-authentication": "true",
+        },
+    });
+    change(&mut secret);
+    secret
+}
+
+fn note(key: &str, text: &str) -> Value {
+    json!({"metadata": {"annotations": {format!("hostwright.dev/{key}"): text}}})
+}
+
+#[tokio::test]
+async fn each_account_may_do_what_it_must_and_nothing_else() {
+    let objects = shipped();
+    assert!(objects.len() > 35, "{}", objects.len());
+    if std::env::var_os("KUBEBUILDER_ASSETS").is_none_or(|folder| folder.is_empty()) {
+        return;
+    }
+    let ground = Ground::new().await;
+    let caller =
+        Caller { client: reqwest::Client::builder().no_proxy().build().unwrap(), url: ground.url.clone() };
+    for dry in [true, false] {
+        for object in &objects {
+            let (status, message) = caller.apply(object, dry).await;
+            assert!(status < 300, "{}: {status} {message}", path(object));
+        }
+    }
+    let opaque = json!({"metadata": {"name": "probe"}, "type": "Opaque"});
+    let secrets = "/api/v1/namespaces/kube-system/secrets";
+    let run = pending(&ground, "web-1.example.org").await;
+    let job = format!("/apis/batch/v1/namespaces/hostwright/jobs/{}", run.name);
+    let jobs = "/apis/batch/v1/namespaces/hostwright/jobs";
+    let pod = format!("{}-abcde", run.name);
+    let operator = "system:serviceaccount:hostwright:hostwright-operator";
+    let mark = |by: &str| note("retry", &format!("{{\"by\":\"{by}\",\"at\":\"2026-01-01T00:00:00Z\"}}"));
+    let probes = [
+        ("provision", Method::POST, secrets.to_owned(), opaque.clone()),
+        ("provision", Method::PATCH, job.clone(), note("outcome", "x")),
+        ("operator", Method::PATCH, job.clone(), mark("olga")),
+    ];
+    for probe in probes {
+        caller.until_refused(&probe).await;
+    }
+    let targets = "/api/v1/namespaces/default/configmaps/scrape-collectd";
+    let none = json!({});
+    let (get, post, patch, delete) = (Method::GET, Method::POST, Method::PATCH, Method::DELETE);
+    let group = |secret: &mut Value| secret["stringData"]["auth-extra-groups"] = "system:masters".into();
+    let no_end =
+        |secret: &mut Value| drop(secret["stringData"].as_object_mut().unwrap().remove("expiration"));
+    // Who, on which pod, what, and what a refusal says; empty: it is done.
+    type Case<'a> = (&'a str, Option<&'a str>, &'a Method, String, Value, &'a str);
+    let cases: Vec<Case<'_>> = vec![
+        ("server", None, &get, jobs.into(), none.clone(), ""),
+        ("server", None, &patch, job.clone(), note("last-seen", "2026-01-01T00:00:00Z"), ""),
+        ("server", None, &get, secrets.into(), none.clone(), "cannot list"),
+        ("server", None, &get, "/api/v1/namespaces/hostwright/secrets".into(), none.clone(), "cannot list"),
+        ("viewer", None, &get, jobs.into(), none.clone(), ""),
+        ("viewer", None, &patch, job.clone(), mark("x"), "cannot patch"),
+        ("viewer", None, &get, targets.into(), none.clone(), ""),
+        ("operator", None, &get, jobs.into(), none.clone(), ""),
+        ("operator", None, &patch, job.clone(), mark(operator), ""),
+        ("operator", None, &patch, job.clone(), mark("olga"), "own name"),
+        ("operator", None, &patch, job.clone(), note("decided-by", "olga"), "own name"),
+        ("operator", None, &patch, job.clone(), json!({"spec": {"suspend": false}}), "only with an approval"),
+        ("operator", None, &patch, job.clone(), note("announcement", "{}"), "change nothing else"),
+        ("operator", None, &patch, job.clone(), note("outcome", "{}"), "change nothing else"),
+        (
+            "operator",
+            None,
+            &patch,
+            job.clone(),
+            json!({"metadata": {"finalizers": ["a.b/c"]}}),
+            "the queue goes",
+        ),
+        (
+            "operator",
+            None,
+            &patch,
+            job.clone(),
+            json!({"spec": {"activeDeadlineSeconds": 99}}),
+            "the server's to say",
+        ),
+        (
+            "operator",
+            None,
+            &patch,
+            job.clone(),
+            json!({"metadata": {"labels": {"hostwright.dev/kind": "x"}}}),
+            "no label",
+        ),
+        ("operator", None, &delete, job.clone(), none.clone(), "cannot delete"),
+        ("operator", None, &post, jobs.into(), none.clone(), "cannot create"),
+        ("operator", None, &post, secrets.into(), token("aaaaaa", |_| {}), "cannot create"),
+        ("provision", Some(&pod), &patch, job.clone(), note("outcome", "{}"), ""),
+        ("provision", Some(&pod), &patch, job.clone(), note("decision", "approved"), "only how it ended"),
+        ("provision", Some("other-abcde"), &patch, job.clone(), note("outcome", "x"), "only its own run"),
+        ("provision", None, &patch, job.clone(), note("outcome", "x"), "only its own run"),
+        ("provision", None, &get, jobs.into(), none.clone(), "cannot list"),
+        ("provision", None, &get, secrets.into(), none.clone(), "cannot list"),
+        ("provision", None, &post, secrets.into(), token("bbbbbb", |_| {}), ""),
+        ("provision", None, &post, secrets.into(), token("cccccc", group), "only the group"),
+        ("provision", None, &post, secrets.into(), token("dddddd", no_end), "has an end"),
+        ("provision", None, &post, secrets.into(), opaque.clone(), "only bootstrap tokens"),
+        ("provision", None, &delete, format!("{secrets}/bootstrap-token-bbbbbb"), none.clone(), ""),
+        ("token-admin", None, &get, secrets.into(), none.clone(), ""),
+        ("token-admin", None, &post, secrets.into(), opaque.clone(), "only bootstrap tokens"),
+    ];
+    for (who, pod, method, path, body, says) in cases {
+        let (status, message) = caller.call(Some(who), pod, method.clone(), &path, &body).await;
+        let as_said = if says.is_empty() { status < 300 } else { status >= 400 && message.contains(says) };
+        assert!(as_said, "{who} {method} {path} {body}: {status} {message:?}, and not {says:?}");
+    }
+    // A Secret that is none of ours is not deleted by who may delete tokens.
+    assert!(caller.call(None, None, post, secrets, &json!({"metadata": {"name": "foreign"}})).await.0 < 300);
+    let gone = caller.call(Some("provision"), None, delete, &format!("{secrets}/foreign"), &none).await;
+    assert!(gone.0 >= 400 && gone.1.contains("only bootstrap tokens"), "{gone:?}");
+}
