@@ -46,9 +46,11 @@ impl Proxy {
                 let (moods, mut ends) = (moods.clone(), ends.subscribe());
                 let number = count.fetch_add(1, Ordering::Relaxed);
                 connections.spawn(async move {
+                    // What was held back is lost when the line is cut before it flows again.
                     tokio::select! {
-                        () = connection(client, behind, moods, number) => {}
+                        biased;
                         _ = ends.changed() => {}
+                        () = connection(client, behind, moods, number) => {}
                     }
                 });
             }

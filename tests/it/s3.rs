@@ -112,7 +112,7 @@ async fn the_buckets_own_settings_are_told() {
     assert!(settings.warnings(&cloud.key).iter().all(Option::is_some));
     let nowhere = hostwright::backend::s3::Bucket::new(&cloud.sdk, true, "there-is-none", &cloud.key);
     let error = nowhere.list_all("").await.unwrap_err();
-    assert_eq!(error.kind, AwsErrorKind::Invalid);
+    assert_eq!(error.kind, AwsErrorKind::NoBucket);
     let error = nowhere.get("common/a", &Which::Newest).await.unwrap_err();
     assert!(
         error.to_string().contains("there is no such bucket"),

@@ -7,11 +7,11 @@ use super::batch;
 use super::certificates::{self, Ending};
 use crate::backend::s3::Bucket;
 use crate::config::{Config, Permit, ReadOnly, Secret};
-use crate::domain::Problem;
 use crate::domain::aws::AwsErrorKind;
 use crate::domain::manifest::State as ManifestState;
 use crate::domain::platform::{SSH_KEY, SSH_PUBLIC, Step};
 use crate::domain::secret::{FileState, SecretRow};
+use crate::domain::{Problem, ProblemKind};
 use crate::ops::OpError;
 use crate::ops::aws::{self, Cloud, connect};
 use crate::ops::environment::{self, Named, State};
@@ -236,9 +236,12 @@ fn told(step: Step, moved: Moved) -> Result<Report, OpError> {
     if moved.cancelled {
         return Err(OpError::Refused("cancelled".to_owned()));
     }
-    match problems.as_slice() {
-        [] => Ok(report),
-        [(_, only)] => Err(OpError::Apart(only.text.clone())),
-        [(_, first), rest @ ..] => Err(OpError::Apart(format!("{}; and {} more", first.text, rest.len()))),
-    }
+    let Some((_, first)) = problems.first() else { return Ok(report) };
+    let text = match problems.len() {
+        1 => first.text.clone(),
+        many => format!("{}; and {} more", first.text, many - 1),
+    };
+    // Somebody has to decide, or the next try may do better.
+    let decide = problems.iter().any(|(_, problem)| problem.kind == ProblemKind::Conflict);
+    Err(if decide { OpError::Apart(text) } else { OpError::Missing(text) })
 }
