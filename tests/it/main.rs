@@ -28,6 +28,7 @@ mod deploy;
 mod envcli;
 mod environments;
 mod expiry;
+mod firstboot;
 mod frozen;
 mod gate;
 mod ground;

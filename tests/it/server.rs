@@ -149,6 +149,11 @@ impl Drop for Server {
 }
 
 impl Server {
+    /// Where machines call it.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     /// One that has seen the cluster.
     pub(crate) async fn start(cluster: &Cluster) -> Self {
         let server = Self::start_unseen(&cluster.settings).await;
