@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::OpError;
-use crate::config::{Approval, AraCredentials, Settings};
+use crate::config::{Approval, AraCredentials, Settings, Signer};
 
 /// The shipped files, in the order in which a cluster takes them.
 const FILES: [&str; 7] = [
@@ -68,14 +68,35 @@ fn checked(settings: &Settings) -> Result<(), OpError> {
     if namespace.is_empty() || namespace.len() > 63 || !namespace.bytes().all(legal) {
         return Err(OpError::Invalid(format!("{namespace:?} is no namespace: see kubernetes.namespace")));
     }
-    if settings.environment.policy.source.starts_with('/') {
+    // Pod security and network policies are for the whole namespace.
+    if namespace == "default" || namespace.starts_with("kube-") {
+        let text = format!("kubernetes.namespace is {namespace}: runs need a namespace of their own");
+        return Err(OpError::Invalid(text));
+    }
+    if settings.job.service_account.as_deref().is_some_and(|account| account != ACCOUNT) {
+        let text =
+            format!("job.service_account: what is rendered has the account {ACCOUNT}: leave the setting out");
+        return Err(OpError::Invalid(text));
+    }
+    if settings.job.template.is_some() {
+        let text = "job.template is a file of this machine: mount yours into the server and name it in its ConfigMap";
+        return Err(OpError::Invalid(text.to_owned()));
+    }
+    source(&settings.environment.policy.source)
+}
+
+/// The pods need a git URL, and it stands in a ConfigMap.
+fn source(source: &str) -> Result<(), OpError> {
+    if source.starts_with('/') || source.starts_with("file:") {
         let text = "policy.source is a folder of this machine: the pods need a git URL";
         return Err(OpError::Invalid(text.to_owned()));
     }
-    let user =
-        settings.environment.policy.source.split_once("://").and_then(|(_, rest)| rest.split_once('@'));
-    if user.is_some_and(|(user, _)| user.contains(':') && !user.contains('/')) {
-        let text = "policy.source holds a password, which would stand in a ConfigMap: use a key or a token of git's own";
+    let Some((scheme, rest)) = source.split_once("://") else { return Ok(()) };
+    let user = rest.split('/').next().and_then(|host| host.rsplit_once('@')).map(|(user, _)| user);
+    // For HTTP the name alone may be a token.
+    if user.is_some_and(|user| user.contains(':') || scheme.starts_with("http")) {
+        let text =
+            "policy.source holds a password or token, which would stand in a ConfigMap: use an SSH key";
         return Err(OpError::Invalid(text.to_owned()));
     }
     Ok(())
@@ -161,6 +182,16 @@ fn config(settings: &Settings, namespace: &str) -> Result<String, OpError> {
             "deadline": seconds(job.deadline),
             "grace": seconds(job.grace),
         },
+        "provision": {
+            "message_timeout": seconds(settings.provision.message_timeout),
+            "ansible_playbook": settings.provision.ansible_playbook,
+            "python": settings.provision.python,
+            "token_lifetime": seconds(settings.provision.token_lifetime),
+            "signer": match settings.provision.signer {
+                Signer::Required => "required",
+                Signer::Off => "off",
+            },
+        },
         "environments": {settings.environment.name.as_str(): environment},
     });
     toml::to_string(&config)
@@ -172,6 +203,8 @@ fn server(settings: &Settings) -> Value {
     let texts = |networks: &[ipnet::IpNet]| networks.iter().map(ToString::to_string).collect::<Vec<_>>();
     let mut table = json!({
         "listen": format!("0.0.0.0:{PORT}"),
+        "request_timeout": milliseconds(server.request_timeout),
+        "repair_interval": milliseconds(server.repair_interval),
         "networks": texts(&server.networks),
         "proxies": texts(&server.proxies),
         "pending_limit": server.pending_limit,
@@ -196,6 +229,7 @@ fn environment(settings: &Settings, namespace: &str) -> Value {
         set(&mut policy, "", "variables", json!(environment.policy.variables));
     }
     let mut table = json!({
+        "guarded": environment.guarded,
         "cluster_groups": environment.cluster_groups,
         "approval": match &environment.approval {
             Approval::Manual => json!("manual"),
@@ -239,4 +273,8 @@ fn environment(settings: &Settings, namespace: &str) -> Value {
 
 fn seconds(time: std::time::Duration) -> String {
     format!("{}s", time.as_secs())
+}
+
+fn milliseconds(time: std::time::Duration) -> String {
+    format!("{}ms", time.as_millis())
 }

@@ -215,6 +215,7 @@ fn values_never_become_structure_and_what_cannot_be_is_refused() {
     for (more, says) in [
         ("[job]\nimage = \"hostwright\"\n", "fixed tag"),
         ("[job]\nimage = \"registry:5000/hostwright:latest\"\n", "fixed tag"),
+        ("[job]\nimage = \"a:1\"\nservice_account = \"mine\"\n", "job.service_account"),
     ] {
         let home = Home::new("");
         let config = std::fs::read_to_string(home.0.path().join("config.toml")).unwrap();

@@ -136,10 +136,19 @@ async fn each_account_may_do_what_it_must_and_nothing_else() {
     let pod = format!("{}-abcde", run.name);
     let operator = "system:serviceaccount:hostwright:hostwright-operator";
     let mark = |by: &str| note("retry", &format!("{{\"by\":\"{by}\",\"at\":\"2026-01-01T00:00:00Z\"}}"));
+    let foreign_job = json!({
+        "metadata": {"name": "foreign"},
+        "spec": {"template": {"spec": {
+            "serviceAccountName": "hostwright-token-admin", "restartPolicy": "Never",
+            "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [{"name": "a", "image": "a:1"}],
+        }}},
+    });
     let probes = [
         ("provision", Method::POST, secrets.to_owned(), opaque.clone()),
         ("provision", Method::PATCH, job.clone(), note("outcome", "x")),
         ("operator", Method::PATCH, job.clone(), mark("olga")),
+        ("server", Method::POST, jobs.to_owned(), foreign_job.clone()),
     ];
     for probe in probes {
         caller.until_refused(&probe).await;
@@ -150,6 +159,7 @@ async fn each_account_may_do_what_it_must_and_nothing_else() {
     let group = |secret: &mut Value| secret["stringData"]["auth-extra-groups"] = "system:masters".into();
     let no_end =
         |secret: &mut Value| drop(secret["stringData"].as_object_mut().unwrap().remove("expiration"));
+    let template_label = json!({"spec": {"template": {"metadata": {"labels": {"x": "y"}}}}});
     // Who, on which pod, what, and what a refusal says; empty: it is done.
     type Case<'a> = (&'a str, Option<&'a str>, &'a Method, String, Value, &'a str);
     let cases: Vec<Case<'_>> = vec![
@@ -191,6 +201,8 @@ async fn each_account_may_do_what_it_must_and_nothing_else() {
             json!({"metadata": {"labels": {"hostwright.dev/kind": "x"}}}),
             "no label",
         ),
+        ("operator", None, &patch, job.clone(), template_label, "labels of a run's pods are"),
+        ("server", None, &post, jobs.into(), foreign_job, "runs have the account"),
         ("operator", None, &delete, job.clone(), none.clone(), "cannot delete"),
         ("operator", None, &post, jobs.into(), none.clone(), "cannot create"),
         ("operator", None, &post, secrets.into(), token("aaaaaa", |_| {}), "cannot create"),
