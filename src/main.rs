@@ -179,7 +179,7 @@ async fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Platform(command)) => platform(&global, format, command).await,
         Some(Command::Deploy(command)) => {
             telemetry::init_stderr(false, Level::WARN)?;
-            Ok(cli::deploy::run(&command, &logged(&global)?))
+            Ok(cli::deploy::run(&command, &logged(&global)?, &load(&global)?.deploy))
         }
         Some(Command::DebugBundle(args)) => Ok(debug_bundle(&global, args).await),
         Some(Command::Completions(args)) => Ok(cli::manual::completions(args, &Cli::command())),
@@ -313,7 +313,7 @@ async fn serve(global: &Global) -> Result<ExitCode> {
             return Ok(ExitCode::from(error.exit_code()));
         }
     };
-    let listener = tokio::net::TcpListener::bind(settings.server.listen)
+    let listener = server::bind(settings.server.listen)
         .await
         .wrap_err_with(|| format!("cannot listen on {}", settings.server.listen))?;
     tracing::info!(listen = %listener.local_addr()?, environment = settings.environment.name, "serving");

@@ -1,7 +1,8 @@
-//! What the console costs, measured from outside: the real program in a pseudo-terminal, against a cluster in a process of its own.
+//! What the console and the server cost, measured from outside: the real program in a pseudo-terminal or at its port, against a cluster in
+//! a process of its own.
 //!
 //! `cargo bench --bench outside -- target/release/hostwright [NAME…]` prints a table with the bounds; NAME chooses among `start`,
-//! `small`, `large`, `crowd` and `change`. It takes three minutes on a quiet machine, and a busy one spoils it.
+//! `small`, `large`, `crowd`, `change` and `load`. It takes three minutes on a quiet machine, and a busy one spoils it.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -14,6 +15,8 @@
 )]
 
 mod cluster;
+mod load;
+mod process;
 mod terminal;
 
 use std::path::{Path, PathBuf};
@@ -62,6 +65,9 @@ fn main() {
     }
     if wanted("change") {
         table.push(change(&program, &runtime));
+    }
+    if wanted("load") {
+        load::load(&program, &runtime, &mut table);
     }
     println!("{}\n\n| what | at most | measured | |\n| --- | --- | --- | --- |", program.display());
     for Measured { what, bound, value, unit, note } in table {

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
+use crate::process;
+
 /// The end of a frame, as the console marks it.
 const FRAME: &[u8] = b"\x1b[?2026l";
 /// How long anything may take before the measuring fails.
@@ -163,24 +165,14 @@ impl Console {
         self.keyboard.flush().unwrap();
     }
 
-    /// The memory that is in use now, in megabytes: all that is resident, and what is not the program's file.
+    /// See [`process::resident`].
     pub(crate) fn resident(&self) -> (f64, f64) {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let field = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-            line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0 / 1_000_000.0
-        };
-        (field("VmRSS:"), field("RssAnon:"))
+        process::resident(self.pid())
     }
 
-    /// The processor time that its threads took so far.
+    /// See [`process::processor`].
     pub(crate) fn processor(&self) -> Duration {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
-        let of = |task: std::io::Result<std::fs::DirEntry>| {
-            let text = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
-            text.split_whitespace().next()?.parse::<u64>().ok()
-        };
-        Duration::from_nanos(tasks.filter_map(of).sum())
+        process::processor(self.pid())
     }
 
     fn pid(&self) -> u32 {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use super::{Failure, finish};
-use crate::config::Settings;
+use crate::config::{DeploySettings, Settings};
 use crate::ops;
 
 /// What is done about the deployment.
@@ -18,12 +18,12 @@ pub enum Command {
 
 /// Runs one command.
 #[must_use]
-pub fn run(command: &Command, settings: &Settings) -> ExitCode {
+pub fn run(command: &Command, settings: &Settings, deploy: &DeploySettings) -> ExitCode {
     let Command::Render = command;
-    finish(render(settings))
+    finish(render(settings, deploy))
 }
 
-fn render(settings: &Settings) -> Result<(), Failure> {
-    let text = ops::deploy::render(settings)?;
+fn render(settings: &Settings, deploy: &DeploySettings) -> Result<(), Failure> {
+    let text = ops::deploy::render(settings, deploy)?;
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }

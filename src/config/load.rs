@@ -132,6 +132,7 @@ pub fn load_with(sources: &Sources, variables: &Variables) -> Result<Config, Mis
         job: parsed.job,
         provision: parsed.provision,
         platform: parsed.platform,
+        deploy: parsed.deploy,
         environments: parsed.environments,
         default_environment,
         warnings: findings.warnings,

@@ -8,7 +8,8 @@ use super::looks::Looks;
 use super::place::{Mistake, MistakeKind, Mistakes, Place, alternatives, nearest};
 use super::reader::Shown;
 use super::settings::{
-    ConsoleSettings, Environment, JobSettings, PlatformSettings, ProvisionSettings, ServerSettings, Settings,
+    ConsoleSettings, DeploySettings, Environment, JobSettings, PlatformSettings, ProvisionSettings,
+    ServerSettings, Settings,
 };
 
 /// Everything that the layers say, checked. [`Config::settings`] picks an environment.
@@ -26,6 +27,8 @@ pub struct Config {
     pub provision: ProvisionSettings,
     /// `[platform]`.
     pub platform: PlatformSettings,
+    /// `[deploy]`.
+    pub deploy: DeploySettings,
     /// Every `[environments.NAME]`.
     pub environments: BTreeMap<String, Environment>,
     /// The name that was asked for: by `-e`, `HOSTWRIGHT_ENV` or `environment = "…"`, the first of them that is there. It

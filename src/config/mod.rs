@@ -33,9 +33,9 @@ pub use actions::{ACTIONS, Action, ActionInfo, Risk, Scope, keys_page};
 pub use keys::{Chord, Code, Found, Key, KeyNameError, Keymap, KeymapError};
 pub use rights::{Need, Rights};
 pub use settings::{
-    Amqp, Approval, Ara, AraCredentials, AwsSettings, ConsoleSettings, Environment, JobSettings, Kubernetes,
-    Permit, PlatformSettings, Policy, ProvisionSettings, ReadOnly, Secret, ServerSettings, Settings, Signer,
-    Symbols, TargetSettings,
+    Amqp, Approval, Ara, AraCredentials, AwsSettings, ConsoleSettings, DeploySettings, Environment,
+    JobSettings, Kubernetes, Permit, PlatformSettings, Policy, ProvisionSettings, ReadOnly, Secret,
+    ServerSettings, Settings, Signer, Symbols, TargetSettings,
 };
 
 /// What stands for a secret on screen.

@@ -7,15 +7,16 @@ use std::time::Duration;
 use super::place::{MistakeKind, Place};
 use super::reader::{Findings, Reader, World};
 use super::settings::{
-    Amqp, Approval, Ara, AraCredentials, AwsSettings, ConsoleSettings, Environment, JobSettings, Kubernetes,
-    PlatformSettings, Policy, ProvisionSettings, ServerSettings, Signer, Symbols, TargetSettings,
+    Amqp, Approval, Ara, AraCredentials, AwsSettings, ConsoleSettings, DeploySettings, Environment,
+    JobSettings, Kubernetes, PlatformSettings, Policy, ProvisionSettings, ServerSettings, Signer, Symbols,
+    TargetSettings,
 };
 use super::tree::{Entry, Table, Value};
 use super::{MASK, values};
 
 /// The tables and keys at the top of a configuration.
-pub(super) const TOP: [&str; 7] =
-    ["environment", "console", "server", "job", "provision", "platform", "environments"];
+pub(super) const TOP: [&str; 8] =
+    ["environment", "console", "server", "job", "provision", "platform", "deploy", "environments"];
 
 /// Secrets that may be given in plain or as a file: table of an environment, key, key of the file.
 pub(super) const PAIRS: [(&str, &str, &str); 4] = [
@@ -34,6 +35,7 @@ pub(super) struct Parsed {
     pub(super) job: JobSettings,
     pub(super) provision: ProvisionSettings,
     pub(super) platform: PlatformSettings,
+    pub(super) deploy: DeploySettings,
     pub(super) environments: BTreeMap<String, Environment>,
 }
 
@@ -56,6 +58,7 @@ pub(super) fn read(tree: Table, world: &World<'_>) -> (Parsed, Findings) {
         job: top.section("job", job),
         provision: top.section("provision", provision),
         platform: top.section("platform", platform),
+        deploy: top.section("deploy", deploy),
         environments: top.section("environments", |all| all.each(legal_name, environment)),
     });
     warn_of_exposed_secrets(&mut findings);
@@ -124,6 +127,15 @@ fn platform(t: &mut Reader<'_>) -> PlatformSettings {
         secrets: t.path("secrets").unwrap_or_default(),
         manifests: t.path("manifests").unwrap_or_default(),
         user: t.optional("user", values::user),
+    }
+}
+
+fn deploy(t: &mut Reader<'_>) -> DeploySettings {
+    DeploySettings {
+        replicas: t.given("replicas", |n| values::number(n, 1, 9)).unwrap_or_default(),
+        jobs: t.given("jobs", |n| values::number(n, 1, 1_000_000)).unwrap_or_default(),
+        egress: t.list("egress", None, values::network),
+        ingress_class: t.optional("ingress_class", values::object_name),
     }
 }
 

@@ -130,6 +130,19 @@ pub struct JobSettings {
     pub grace: Duration,
 }
 
+/// What `deploy render` prints, beside what the other tables say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeploySettings {
+    /// How many servers answer machines.
+    pub replicas: u16,
+    /// The namespace's quota on Jobs.
+    pub jobs: u32,
+    /// The networks that server and runs may reach; empty: the private ones.
+    pub egress: Vec<IpNet>,
+    /// The class of the Ingress that ends TLS in front of the hook; none: no Ingress.
+    pub ingress_class: Option<String>,
+}
+
 /// The platform that the hosts join.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlatformSettings {

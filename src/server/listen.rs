@@ -2,7 +2,7 @@
 //! the end may take.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -28,6 +28,25 @@ const HEAD_LIMIT: Duration = Duration::from_secs(10);
 const HEAD_LIMIT_CROWDED: Duration = Duration::from_secs(2);
 /// After an error such as "too many open files" there is no point in accepting at once again.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Opens the port. `[::]` is both families, and IPv4 alone on a machine that has no IPv6.
+///
+/// # Errors
+/// When the address is taken, or not this machine's.
+pub async fn bind(listen: SocketAddr) -> std::io::Result<TcpListener> {
+    match TcpListener::bind(listen).await {
+        Err(error) if listen.ip() == IpAddr::from(Ipv6Addr::UNSPECIFIED) && is_no_family(&error) => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, listen.port())).await
+        }
+        bound => bound,
+    }
+}
+
+/// The kernel has no such family, or has it and no address of it.
+fn is_no_family(error: &std::io::Error) -> bool {
+    let errno = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+    matches!(errno, Some(rustix::io::Errno::AFNOSUPPORT | rustix::io::Errno::ADDRNOTAVAIL))
+}
 
 pub(super) async fn serve(
     listener: TcpListener,

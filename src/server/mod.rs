@@ -21,6 +21,8 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+pub use listen::bind;
+
 use crate::backend::amqp::{AmqpError, Broker};
 use crate::backend::ara::{Ara, AraError};
 use crate::backend::kube::{JobTemplate, Kube, KubeError, TemplateError};

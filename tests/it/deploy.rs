@@ -192,18 +192,89 @@ fn every_object_is_where_the_environment_says_and_fits_the_others() {
     let port = &policy["spec"]["ingress"][0]["ports"][0]["port"];
     assert_eq!(&find(&objects, "Service", "hostwright-server")["spec"]["ports"][0]["port"], port);
 
-    // The program itself takes the configuration that it gets, and listens where the others expect it.
-    let config = find(&objects, "ConfigMap", "hostwright-config")["data"]["config.toml"].as_str().unwrap();
-    assert!(config.contains(&format!("listen = \"0.0.0.0:{port}\"")), "{config}");
-    let secrets = home.0.path().join("secrets");
-    std::fs::create_dir(&secrets).unwrap();
-    for (name, text) in [("amqp-url", "amqp://a:b@c/d"), ("ara-token", "t"), ("hook-token", "t")] {
-        std::fs::write(secrets.join(name), text).unwrap();
+    // The program itself takes the configuration that it gets, with the secrets that its Secret has, and listens where the others
+    // expect it.
+    let listens = format!("listen = \"[::]:{port}\"");
+    for (reader, files) in [
+        ("hostwright-server", ["amqp-url", "hook-token"]),
+        ("hostwright-provision", ["amqp-url", "ara-token"]),
+    ] {
+        let config = find(&objects, "ConfigMap", reader)["data"]["config.toml"].as_str().unwrap();
+        assert_eq!(config.contains(&listens), reader == "hostwright-server", "{config}");
+        let secrets = home.0.path().join(reader);
+        std::fs::create_dir(&secrets).unwrap();
+        for name in files {
+            std::fs::write(secrets.join(name), "amqp://a:b@c/d").unwrap();
+            assert!(config.contains(&format!("/etc/hostwright-secrets/{name}")), "{config}");
+        }
+        assert_eq!(config.matches("/etc/hostwright-secrets/").count(), files.len(), "{config}");
+        let here = config.replace("/etc/hostwright-secrets", secrets.to_str().unwrap());
+        std::fs::write(home.0.path().join("pod.toml"), here).unwrap();
+        let (code, out, err) = home.hostwright(&["config", "check"], &home.0.path().join("pod.toml"));
+        assert_eq!(code, 0, "{out}{err}\n{config}");
     }
-    let here = config.replace("/etc/hostwright-secrets", secrets.to_str().unwrap());
-    std::fs::write(home.0.path().join("pod.toml"), here).unwrap();
-    let (code, out, err) = home.hostwright(&["config", "check"], &home.0.path().join("pod.toml"));
-    assert_eq!(code, 0, "{out}{err}\n{config}");
+}
+
+/// The account, ConfigMaps and Secrets that a pod has.
+fn has<'a>(pod: &'a Value) -> (&'a str, BTreeSet<&'a str>) {
+    let volumes = pod["volumes"].as_array().unwrap().iter();
+    let of = |volume: &'a Value| volume.pointer("/configMap/name").or(volume.pointer("/secret/secretName"));
+    assert!(!pod.to_string().contains("envFrom"), "a whole Secret in the environment: {pod}");
+    // That of the runs is the setting's.
+    let account = pod["serviceAccountName"].as_str().unwrap_or("hostwright-provision");
+    (account, volumes.filter_map(|volume| of(volume)?.as_str()).collect())
+}
+
+#[test]
+fn server_and_runs_read_nothing_of_each_other() {
+    let objects = Home::new("").objects();
+    let server = &find(&objects, "Deployment", "hostwright-server")["spec"]["template"]["spec"];
+    assert_eq!(has(server), ("hostwright-server", BTreeSet::from(["hostwright-server"])));
+    let job = documents(&std::fs::read_to_string(assets().join("job.yaml")).unwrap());
+    assert_eq!(
+        has(&job[0]["spec"]["template"]["spec"]),
+        ("hostwright-provision", BTreeSet::from(["hostwright-provision"]))
+    );
+}
+
+#[test]
+fn the_deployment_is_as_its_table_says() {
+    let more = "hook = \"https://hook.example.org\"\n[deploy]\nreplicas = 3\njobs = 20000\negress = [\"10.2.0.0/16\", \"fd00:2::/64\"]\n\
+                ingress_class = \"nginx\"\n[server]\nnetworks = [\"10.1.0.0/16\"]\nproxies = [\"10.244.0.0/16\"]\n";
+    let home = Home::new(more);
+    let objects = home.objects();
+    let server = find(&objects, "Deployment", "hostwright-server");
+    assert_eq!(server["spec"]["replicas"], 3);
+    let quota = find(&objects, "ResourceQuota", "hostwright-jobs");
+    assert_eq!(quota["spec"]["hard"]["count/jobs.batch"], "20000");
+    let reached = json!([{"ipBlock": {"cidr": "10.2.0.0/16"}}, {"ipBlock": {"cidr": "fd00:2::/64"}}]);
+    for name in ["hostwright-server", "hostwright-runs"] {
+        assert_eq!(find(&objects, "NetworkPolicy", name)["spec"]["egress"][1]["to"], reached, "{name}");
+    }
+    // The Ingress leads to the hook alone, and its controller may call.
+    let ingress = find(&objects, "Ingress", "hostwright-hook");
+    let rule = &ingress["spec"]["rules"][0];
+    assert_eq!(
+        (&rule["host"], &ingress["spec"]["tls"][0]["hosts"][0]),
+        (&json!("hook.example.org"), &json!("hook.example.org"))
+    );
+    let paths = rule["http"]["paths"].as_array().unwrap();
+    assert_eq!(
+        (paths.len(), &paths[0]["path"], &paths[0]["pathType"]),
+        (1, &json!("/host/online"), &json!("Exact"))
+    );
+    let service = &paths[0]["backend"]["service"];
+    let port = &find(&objects, "Service", service["name"].as_str().unwrap())["spec"]["ports"][0]["name"];
+    assert_eq!(&service["port"]["name"], port);
+    let from = json!([{"ipBlock": {"cidr": "10.1.0.0/16"}}, {"ipBlock": {"cidr": "10.244.0.0/16"}}]);
+    assert_eq!(find(&objects, "NetworkPolicy", "hostwright-server")["spec"]["ingress"][0]["from"], from);
+
+    // Another configuration is another pod, so that the servers change over; what only the runs read is not.
+    let pod =
+        |objects: &[Value]| find(objects, "Deployment", "hostwright-server")["spec"]["template"].clone();
+    let other = |from: &str, to: &str| pod(&Home::new(&more.replace(from, to)).objects());
+    assert_ne!(other("10.1.0.0/16", "10.3.0.0/16"), pod(&objects));
+    assert_eq!(pod(&Home::new(&format!("{more}[provision]\nsigner = \"off\"\n")).objects()), pod(&objects));
 }
 
 #[test]
@@ -222,6 +293,19 @@ fn values_never_become_structure_and_what_cannot_be_is_refused() {
         let rest = config.split_once("[environments").unwrap().1;
         std::fs::write(home.0.path().join("config.toml"), format!("{more}[environments{rest}")).unwrap();
         let (code, out, err) = home.render();
+        assert!(code == 2 && out.is_empty() && err.contains(says), "{code} {err}");
+    }
+    let ingress = "[deploy]\ningress_class = \"nginx\"\n";
+    let proxies = "[server]\nproxies = [\"10.244.0.0/16\"]\n";
+    for (more, says) in [
+        ("playground = true\n".to_owned(), "playground"),
+        ("[deploy]\njobs = 500\n".to_owned(), "server.pending_limit"),
+        (format!("{ingress}{proxies}"), "hook"),
+        (format!("hook = \"http://hook.example.org\"\n{ingress}{proxies}"), "https://"),
+        (format!("hook = \"https://[fd00::1]\"\n{ingress}{proxies}"), "a name"),
+        (format!("hook = \"https://hook.example.org\"\n{ingress}"), "server.proxies"),
+    ] {
+        let (code, out, err) = Home::new(&more).render();
         assert!(code == 2 && out.is_empty() && err.contains(says), "{code} {err}");
     }
     for (source, says) in

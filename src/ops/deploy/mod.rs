@@ -1,20 +1,25 @@
 //! What a cluster needs of Hostwright, for one environment: the shipped objects (`assets/deploy`) with the environment's namespace, image,
 //! targets, networks and settings put into them. Values are set as values: none can become structure.
 
-use serde_json::{Map, Value, json};
+mod config;
+
+use ipnet::IpNet;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::OpError;
-use crate::config::{Approval, AraCredentials, Settings, Signer};
+use crate::config::{DeploySettings, Settings};
+use config::{Reader, config};
 
 /// The shipped files, in the order in which a cluster takes them.
 const FILES: [&str; 7] = [
-    include_str!("../../assets/deploy/namespace.yaml"),
-    include_str!("../../assets/deploy/rbac.yaml"),
-    include_str!("../../assets/deploy/admission.yaml"),
-    include_str!("../../assets/deploy/config.yaml"),
-    include_str!("../../assets/deploy/quota.yaml"),
-    include_str!("../../assets/deploy/network.yaml"),
-    include_str!("../../assets/deploy/server.yaml"),
+    include_str!("../../../assets/deploy/namespace.yaml"),
+    include_str!("../../../assets/deploy/rbac.yaml"),
+    include_str!("../../../assets/deploy/admission.yaml"),
+    include_str!("../../../assets/deploy/config.yaml"),
+    include_str!("../../../assets/deploy/quota.yaml"),
+    include_str!("../../../assets/deploy/network.yaml"),
+    include_str!("../../../assets/deploy/server.yaml"),
 ];
 /// The namespace and the image that they have.
 const NAMESPACE: &str = "hostwright";
@@ -27,35 +32,85 @@ const SECRETS: &str = "/etc/hostwright-secrets";
 /// The port that server, Service and network policy have in common.
 const PORT: u16 = 8470;
 
+/// The annotation that lets the servers change over when their configuration changes.
+const CONFIG_DIGEST: &str = "hostwright.dev/config";
+/// The private networks, which the shipped network policies name (RFC 1918, RFC 4193).
+const PRIVATE: &str = "10.0.0.0/8";
+
 /// All objects for an environment, as one YAML stream for `kubectl apply -f -`.
 ///
 /// # Errors
 /// When the environment lacks what a cluster needs, or names an image that can change under its name.
-pub fn render(settings: &Settings) -> Result<String, OpError> {
+pub fn render(settings: &Settings, deploy: &DeploySettings) -> Result<String, OpError> {
     let environment = &settings.environment;
     let namespace = environment.kubernetes.namespace.as_deref().unwrap_or(NAMESPACE);
-    checked(settings)?;
-    let place = Place { settings, namespace };
+    checked(settings, deploy)?;
+    let place = Place { settings, deploy, namespace, config: config(settings, namespace, Reader::Server)? };
     let mut text = String::new();
     for file in FILES {
         let objects: Vec<Value> = serde_saphyr::from_multiple(file)
             .map_err(|error| OpError::Invalid(format!("a shipped file is no YAML: {error}")))?;
         for mut object in objects {
-            place.put(&mut object);
-            if object.get("kind") == Some(&json!("ConfigMap")) && name(&object) == "hostwright-config" {
-                set(&mut object, "/data", "config.toml", json!(config(settings, namespace)?));
-            }
-            let yaml = serde_saphyr::to_string(&object)
-                .map_err(|error| OpError::Invalid(format!("{} is no YAML: {error}", name(&object))))?;
-            text.push_str("---\n");
-            text.push_str(&yaml);
+            place.put(&mut object)?;
+            print(&mut text, &object)?;
         }
+    }
+    if let Some(class) = &deploy.ingress_class {
+        print(&mut text, &ingress(settings, namespace, class)?)?;
     }
     Ok(text)
 }
 
+fn print(text: &mut String, object: &Value) -> Result<(), OpError> {
+    let yaml = serde_saphyr::to_string(object)
+        .map_err(|error| OpError::Invalid(format!("{} is no YAML: {error}", name(object))))?;
+    text.push_str("---\n");
+    text.push_str(&yaml);
+    Ok(())
+}
+
+/// What ends TLS in front of the hook. Nothing else of the server is behind it: who may see metrics is inside.
+fn ingress(settings: &Settings, namespace: &str, class: &str) -> Result<Value, OpError> {
+    let hook = settings.environment.hook.as_deref().unwrap_or_default();
+    let host = hook.strip_prefix("https://").and_then(|rest| rest.split(['/', ':']).next());
+    let Some(host) = host.filter(|host| !host.is_empty() && !host.starts_with('[')) else {
+        let text =
+            format!("deploy.ingress_class needs the environment's hook: https:// and a name, not {hook:?}");
+        return Err(OpError::Invalid(text));
+    };
+    if settings.server.proxies.is_empty() {
+        let text = "deploy.ingress_class needs server.proxies: the networks of the Ingress controller's pods, \
+                    whose X-Forwarded-For says which machine called";
+        return Err(OpError::Invalid(text.to_owned()));
+    }
+    let service = json!({"name": "hostwright-server", "port": {"name": "hook"}});
+    let path = json!({"path": "/host/online", "pathType": "Exact", "backend": {"service": service}});
+    Ok(json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "metadata": {"name": "hostwright-hook", "namespace": namespace},
+        "spec": {
+            "ingressClassName": class,
+            "tls": [{"hosts": [host], "secretName": "hostwright-hook-tls"}],
+            "rules": [{"host": host, "http": {"paths": [path]}}],
+        },
+    }))
+}
+
 /// What must be right before anything is printed.
-fn checked(settings: &Settings) -> Result<(), OpError> {
+fn checked(settings: &Settings, deploy: &DeploySettings) -> Result<(), OpError> {
+    if settings.environment.playground {
+        let text = "this is a playground: deploy render is for an environment with a cluster of its own";
+        return Err(OpError::Invalid(text.to_owned()));
+    }
+    // Without room for the running ones nothing would start, and machines would be told to wait by the wrong bound.
+    if usize::try_from(deploy.jobs).unwrap_or(usize::MAX) <= settings.server.pending_limit {
+        let text = format!(
+            "deploy.jobs is {}, and server.pending_limit {}: the namespace needs room for more than the pending runs",
+            deploy.jobs, settings.server.pending_limit
+        );
+        return Err(OpError::Invalid(text));
+    }
     let image = &settings.job.image;
     let tag = image.rsplit('/').next().and_then(|last| last.split_once(':')).map(|(_, tag)| tag);
     let fixed = image.contains("@sha256:") || tag.is_some_and(|tag| !tag.is_empty() && tag != "latest");
@@ -105,11 +160,43 @@ fn source(source: &str) -> Result<(), OpError> {
 /// Where the objects are to go.
 struct Place<'a> {
     settings: &'a Settings,
+    deploy: &'a DeploySettings,
     namespace: &'a str,
+    /// The server's configuration.
+    config: String,
 }
 
 impl Place<'_> {
-    fn put(&self, object: &mut Value) {
+    fn put(&self, object: &mut Value) -> Result<(), OpError> {
+        self.settle(object);
+        match (object.get("kind").and_then(Value::as_str), name(object)) {
+            (Some("ConfigMap"), "hostwright-server") => {
+                set(object, "/data", "config.toml", json!(self.config))
+            }
+            (Some("ConfigMap"), "hostwright-provision") => {
+                let config = config(self.settings, self.namespace, Reader::Runs)?;
+                set(object, "/data", "config.toml", json!(config));
+            }
+            (Some("Deployment"), "hostwright-server") => {
+                set(object, "/spec", "replicas", json!(self.deploy.replicas));
+                let digest = json!(data_encoding::HEXLOWER.encode(&Sha256::digest(&self.config)));
+                set(object, "/spec/template/metadata", "annotations", json!({CONFIG_DIGEST: digest}));
+            }
+            (Some("ResourceQuota"), "hostwright-jobs") => {
+                set(object, "/spec/hard", "count/jobs.batch", json!(self.deploy.jobs.to_string()));
+            }
+            (Some("NetworkPolicy"), name) => {
+                let callers = name == "hostwright-server";
+                self.networks(object, callers);
+            }
+            _ => {}
+        }
+        self.walk(object);
+        Ok(())
+    }
+
+    /// The namespace, and the targets' name.
+    fn settle(&self, object: &mut Value) {
         let targets = &self.settings.environment.targets;
         let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
         let is_targets = object.pointer("/metadata/namespace") == Some(&json!(TARGETS.0));
@@ -123,13 +210,24 @@ impl Place<'_> {
                 set(object, "/metadata", "name", json!(targets.name));
             }
         }
-        let networks = &self.settings.server.networks;
-        if kind == "NetworkPolicy" && name(object) == "hostwright-server" && !networks.is_empty() {
-            let from: Vec<Value> =
-                networks.iter().map(|network| json!({"ipBlock": {"cidr": network.to_string()}})).collect();
-            set(object, "/spec/ingress/0", "from", json!(from));
+    }
+
+    /// Who may call, and whom one may call, where the settings say so.
+    fn networks(&self, object: &mut Value, callers: bool) {
+        let blocks = |networks: &mut dyn Iterator<Item = &IpNet>| -> Value {
+            networks.map(|network| json!({"ipBlock": {"cidr": network.to_string()}})).collect()
+        };
+        let server = &self.settings.server;
+        if callers && !server.networks.is_empty() {
+            let from = blocks(&mut server.networks.iter().chain(&server.proxies));
+            set(object, "/spec/ingress/0", "from", from);
         }
-        self.walk(object);
+        let rules = object.pointer_mut("/spec/egress").and_then(Value::as_array_mut);
+        for rule in rules.into_iter().flatten() {
+            if !self.deploy.egress.is_empty() && rule.pointer("/to/0/ipBlock/cidr") == Some(&json!(PRIVATE)) {
+                set(rule, "", "to", blocks(&mut self.deploy.egress.iter()));
+            }
+        }
     }
 
     /// The names inside: subjects, selectors, expressions, resource names, images.
@@ -166,115 +264,4 @@ fn set(object: &mut Value, at: &str, key: &str, value: Value) {
     if let Some(Value::Object(map)) = object.pointer_mut(at) {
         map.insert(key.to_owned(), value);
     }
-}
-
-/// The configuration that server and pods read: this environment alone. Secrets are files of the Secret `hostwright-secrets`.
-fn config(settings: &Settings, namespace: &str) -> Result<String, OpError> {
-    let environment = environment(settings, namespace);
-    let job = &settings.job;
-    let config = json!({
-        "environment": settings.environment.name,
-        "server": server(settings),
-        "job": {
-            "image": job.image,
-            "service_account": job.service_account.as_deref().unwrap_or(ACCOUNT),
-            "backoff_limit": job.backoff_limit,
-            "deadline": seconds(job.deadline),
-            "grace": seconds(job.grace),
-        },
-        "provision": {
-            "message_timeout": seconds(settings.provision.message_timeout),
-            "ansible_playbook": settings.provision.ansible_playbook,
-            "python": settings.provision.python,
-            "token_lifetime": seconds(settings.provision.token_lifetime),
-            "signer": match settings.provision.signer {
-                Signer::Required => "required",
-                Signer::Off => "off",
-            },
-        },
-        "environments": {settings.environment.name.as_str(): environment},
-    });
-    toml::to_string(&config)
-        .map_err(|error| OpError::Invalid(format!("the configuration is no TOML: {error}")))
-}
-
-fn server(settings: &Settings) -> Value {
-    let server = &settings.server;
-    let texts = |networks: &[ipnet::IpNet]| networks.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let mut table = json!({
-        "listen": format!("0.0.0.0:{PORT}"),
-        "request_timeout": milliseconds(server.request_timeout),
-        "repair_interval": milliseconds(server.repair_interval),
-        "networks": texts(&server.networks),
-        "proxies": texts(&server.proxies),
-        "pending_limit": server.pending_limit,
-        "keep_runs": server.keep_runs,
-        "keep_for": seconds(server.keep_for),
-        "runs_at_once": server.runs_at_once,
-    });
-    if server.token_file.is_some() {
-        set(&mut table, "", "token_file", json!(format!("{SECRETS}/hook-token")));
-    }
-    table
-}
-
-fn environment(settings: &Settings, namespace: &str) -> Value {
-    let environment = &settings.environment;
-    let targets = &environment.targets;
-    let mut policy = json!({"source": environment.policy.source, "playbook": environment.policy.playbook});
-    if let Some(branch) = &environment.policy.branch {
-        set(&mut policy, "", "branch", json!(branch));
-    }
-    if !environment.policy.variables.is_empty() {
-        set(&mut policy, "", "variables", json!(environment.policy.variables));
-    }
-    let mut table = json!({
-        "guarded": environment.guarded,
-        "cluster_groups": environment.cluster_groups,
-        "approval": match &environment.approval {
-            Approval::Manual => json!("manual"),
-            Approval::Auto => json!("auto"),
-            Approval::Hosts(hosts) => json!({"hosts": hosts}),
-        },
-        "kubernetes": {"namespace": namespace},
-        "policy": policy,
-        "targets": {
-            "namespace": targets.namespace, "name": targets.name, "key": targets.key, "port": targets.port,
-        },
-    });
-    if let Some(amqp) = &environment.amqp {
-        let amqp = json!({
-            "url_file": format!("{SECRETS}/amqp-url"), "exchange": amqp.exchange, "dead_letter": amqp.dead_letter,
-        });
-        set(&mut table, "", "amqp", amqp);
-    }
-    if let Some(ara) = &environment.ara {
-        let mut of_ara = Map::from_iter([("url".to_owned(), json!(ara.url))]);
-        let file = |name: &str| json!(format!("{SECRETS}/{name}"));
-        match &ara.credentials {
-            AraCredentials::Anonymous => {}
-            AraCredentials::Basic { username, .. } => of_ara.extend([
-                ("username".to_owned(), json!(username)),
-                ("password_file".to_owned(), file("ara-password")),
-            ]),
-            AraCredentials::Bearer(_) => of_ara.extend([("token_file".to_owned(), file("ara-token"))]),
-            AraCredentials::Header { name, .. } => of_ara.extend([
-                ("header".to_owned(), json!(name)),
-                ("header_value_file".to_owned(), file("ara-header")),
-            ]),
-        }
-        if ara.ca.is_some() {
-            of_ara.insert("ca".to_owned(), file("ara-ca.pem"));
-        }
-        set(&mut table, "", "ara", Value::Object(of_ara));
-    }
-    table
-}
-
-fn seconds(time: std::time::Duration) -> String {
-    format!("{}s", time.as_secs())
-}
-
-fn milliseconds(time: std::time::Duration) -> String {
-    format!("{}ms", time.as_millis())
 }
