@@ -1246,7 +1246,7 @@ async fn kubectl_finds_what_it_needs() {
     assert!(groups.groups.iter().any(|g| g.name == "batch"));
     let batch = client.list_api_group_resources("batch/v1").await.unwrap();
     let names: Vec<&str> = batch.resources.iter().map(|r| r.name.as_str()).collect();
-    assert_eq!(names, ["jobs", "jobs/status"]);
+    assert_eq!(names, ["jobs", "jobs/status", "cronjobs", "cronjobs/status"]);
     let core = client.list_core_api_resources("v1").await.unwrap();
     assert!(core.resources.iter().any(|r| r.name == "pods/log"));
     assert_eq!(client.apiserver_version().await.unwrap().major, "1");
@@ -1271,14 +1271,14 @@ async fn what_is_not_served_is_said_so() {
     let job_path = "/apis/batch/v1/namespaces/default/jobs/a";
     let kind = |kind: &'static str| [("content-type", kind)];
     for (method, path, headers, expected) in [
-        ("GET", "/apis/apps/v1/deployments", kind(""), 501),
+        ("GET", "/apis/apps/v1/statefulsets", kind(""), 501),
         ("DELETE", "/api/v1/namespaces/default/pods", kind(""), 501),
         ("DELETE", "/api/v1/namespaces/default", kind(""), 501),
         ("POST", "/api/v1/namespaces/default/pods/p/eviction", kind(""), 501),
         ("POST", job_path, kind(""), 405),
         ("PATCH", job_path, kind("application/strategic-merge-patch+json"), 415),
         ("PATCH", job_path, kind("application/json-patch+json"), 415),
-        ("PATCH", job_path, kind("application/apply-patch+yaml"), 415),
+        ("PATCH", job_path, kind("application/apply-patch+yaml"), 422),
         ("PUT", job_path, kind("application/yaml"), 415),
         ("PUT", job_path, kind("application/json"), 400),
         ("GET", "/apis/nothing.example.org", kind(""), 404),

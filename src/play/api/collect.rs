@@ -90,7 +90,7 @@ fn judge(store: &Store, object: &Stored) -> Answer<()> {
 
 fn end(store: &Store, object: &Stored, policy: Policy) -> Answer<()> {
     let options = Options::by_controller(&object.uid, policy);
-    unless_changed(delete::delete(store, object.key.kind.resource(), &object.key, &options).map(|_| ()))
+    unless_changed(delete::delete(store, object.key.kind.resource(), &object.key, &options, None).map(|_| ()))
 }
 
 /// Takes owners out of an object.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::admission::{self, Attempt};
+use super::identity::Caller;
 use super::kinds::{Kind, Resource};
 use super::meta::{self, number, set, text};
 use super::params::Params;
@@ -100,27 +102,45 @@ impl Options {
 }
 
 /// How errors call the options.
-static OPTIONS: Resource = Resource {
-    kind: Kind::ConfigMap,
-    group: "meta.k8s.io",
-    plural: "deleteoptions",
-    singular: "deleteoptions",
-    name: "DeleteOptions",
-    short: &[],
-    namespaced: false,
-    verbs: &[],
-    status: false,
-};
+static OPTIONS: Resource = options("deleteoptions", "DeleteOptions");
+/// How errors call the options of an apply.
+pub(super) static PATCH_OPTIONS: Resource = options("patchoptions", "PatchOptions");
 
-/// Deletes an object, or marks it.
+const fn options(plural: &'static str, name: &'static str) -> Resource {
+    Resource {
+        kind: Kind::ConfigMap,
+        group: "meta.k8s.io",
+        plural,
+        singular: plural,
+        name,
+        short: &[],
+        namespaced: false,
+        verbs: &[],
+        status: false,
+    }
+}
+
+/// Deletes an object, or marks it. Admission is asked about the caller; none is the server itself.
 ///
 /// # Errors
 /// When it is not there, or not the one that the preconditions mean.
-pub(super) fn delete(store: &Store, resource: &Resource, key: &Key, options: &Options) -> Answer<Deleted> {
+pub(super) fn delete(
+    store: &Store,
+    resource: &Resource,
+    key: &Key,
+    options: &Options,
+    caller: Option<&Caller>,
+) -> Answer<Deleted> {
     store.with(|inner| {
         let Some(old) = inner.get(key).cloned() else { return Err(Failure::not_found(resource, &key.name)) };
         check_preconditions(resource, &old, options)?;
         let mut object = old.value();
+        if let Some(caller) = caller {
+            let (old, dry) = (Some(&object), options.dry);
+            let attempt =
+                Attempt { caller, operation: "DELETE", resource, sub: "", key, object: None, old, dry };
+            admission::judge(inner, &attempt)?;
+        }
         apply_policy(resource.kind, &mut object, options.policy);
         let grace = grace(resource.kind, &object, options.grace);
         let held = !meta::finalizers(&object).is_empty();

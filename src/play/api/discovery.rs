@@ -56,7 +56,10 @@ pub(super) fn resources(group: &str) -> Option<Value> {
     let mut list: Vec<Value> = RESOURCES.iter().filter(|r| r.group == group).flat_map(entries).collect();
     let review = |name: &str, kind: &str| json!({ "name": name, "singularName": "", "namespaced": false, "kind": kind, "verbs": ["create"] });
     match group {
-        "authorization.k8s.io" => list.push(review("selfsubjectaccessreviews", "SelfSubjectAccessReview")),
+        "authorization.k8s.io" => {
+            list.push(review("selfsubjectaccessreviews", "SelfSubjectAccessReview"));
+            list.push(review("selfsubjectrulesreviews", "SelfSubjectRulesReview"));
+        }
         "authentication.k8s.io" => list.push(review("selfsubjectreviews", "SelfSubjectReview")),
         _ => {}
     }
@@ -83,6 +86,9 @@ fn entries(resource: &Resource) -> Vec<Value> {
     let mut entries = vec![first];
     if resource.status {
         entries.push(entry(format!("{}/status", resource.plural), &["get", "patch", "update"]));
+    }
+    if resource.plural == "serviceaccounts" {
+        entries.push(entry("serviceaccounts/token".to_owned(), &["create"]));
     }
     if resource.plural == "pods" {
         entries.push(entry("pods/log".to_owned(), &["get"]));

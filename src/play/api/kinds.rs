@@ -5,14 +5,27 @@
 /// A kind of stored object. Events exist once although two groups show them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Kind {
+    AdmissionBinding,
+    AdmissionPolicy,
+    ClusterRole,
+    ClusterRoleBinding,
     ConfigMap,
+    CronJob,
+    Deployment,
+    DisruptionBudget,
     Event,
     Job,
     Lease,
+    LimitRange,
     Namespace,
+    NetworkPolicy,
     Node,
     Pod,
+    Quota,
+    Role,
+    RoleBinding,
     Secret,
+    Service,
     ServiceAccount,
 }
 
@@ -55,8 +68,13 @@ const fn resource(
     Resource { kind, group, plural, singular, name, short, namespaced: true, verbs: ALL, status: false }
 }
 
+/// The group of Roles.
+pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
+/// The group of admission policies.
+pub(super) const ADMISSION: &str = "admissionregistration.k8s.io";
+
 /// All resources, grouped as discovery lists them.
-pub(super) static RESOURCES: [Resource; 10] = [
+pub(super) static RESOURCES: [Resource; 23] = [
     resource(Kind::ConfigMap, "", "configmaps", "configmap", "ConfigMap", &["cm"]),
     resource(Kind::Event, "", "events", "event", "Event", &["ev"]),
     Resource {
@@ -68,14 +86,94 @@ pub(super) static RESOURCES: [Resource; 10] = [
     Resource { status: true, ..resource(Kind::Pod, "", "pods", "pod", "Pod", &["po"]) },
     resource(Kind::Secret, "", "secrets", "secret", "Secret", &[]),
     resource(Kind::ServiceAccount, "", "serviceaccounts", "serviceaccount", "ServiceAccount", &["sa"]),
+    Resource { status: true, ..resource(Kind::Service, "", "services", "service", "Service", &["svc"]) },
+    Resource {
+        status: true,
+        ..resource(Kind::Quota, "", "resourcequotas", "resourcequota", "ResourceQuota", &["quota"])
+    },
+    resource(Kind::LimitRange, "", "limitranges", "limitrange", "LimitRange", &["limits"]),
+    Resource {
+        namespaced: false,
+        status: true,
+        ..resource(
+            Kind::AdmissionPolicy,
+            ADMISSION,
+            "validatingadmissionpolicies",
+            "validatingadmissionpolicy",
+            "ValidatingAdmissionPolicy",
+            &[],
+        )
+    },
+    Resource {
+        namespaced: false,
+        ..resource(
+            Kind::AdmissionBinding,
+            ADMISSION,
+            "validatingadmissionpolicybindings",
+            "validatingadmissionpolicybinding",
+            "ValidatingAdmissionPolicyBinding",
+            &[],
+        )
+    },
+    Resource {
+        status: true,
+        ..resource(Kind::Deployment, "apps", "deployments", "deployment", "Deployment", &["deploy"])
+    },
     Resource { status: true, ..resource(Kind::Job, "batch", "jobs", "job", "Job", &[]) },
+    Resource { status: true, ..resource(Kind::CronJob, "batch", "cronjobs", "cronjob", "CronJob", &["cj"]) },
     resource(Kind::Lease, "coordination.k8s.io", "leases", "lease", "Lease", &[]),
     resource(Kind::Event, "events.k8s.io", "events", "event", "Event", &["ev"]),
+    resource(
+        Kind::NetworkPolicy,
+        "networking.k8s.io",
+        "networkpolicies",
+        "networkpolicy",
+        "NetworkPolicy",
+        &["netpol"],
+    ),
+    Resource {
+        status: true,
+        ..resource(
+            Kind::DisruptionBudget,
+            "policy",
+            "poddisruptionbudgets",
+            "poddisruptionbudget",
+            "PodDisruptionBudget",
+            &["pdb"],
+        )
+    },
+    Resource {
+        namespaced: false,
+        ..resource(Kind::ClusterRole, RBAC, "clusterroles", "clusterrole", "ClusterRole", &[])
+    },
+    Resource {
+        namespaced: false,
+        ..resource(
+            Kind::ClusterRoleBinding,
+            RBAC,
+            "clusterrolebindings",
+            "clusterrolebinding",
+            "ClusterRoleBinding",
+            &[],
+        )
+    },
+    resource(Kind::Role, RBAC, "roles", "role", "Role", &[]),
+    resource(Kind::RoleBinding, RBAC, "rolebindings", "rolebinding", "RoleBinding", &[]),
 ];
 
-/// The groups of [`RESOURCES`] and of the two reviews, without the core group.
-pub(super) const GROUPS: [&str; 5] =
-    ["authentication.k8s.io", "authorization.k8s.io", "batch", "coordination.k8s.io", "events.k8s.io"];
+/// The groups of [`RESOURCES`] and of the reviews, without the core group.
+pub(super) const GROUPS: [&str; 10] = [
+    ADMISSION,
+    "apps",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "batch",
+    "coordination.k8s.io",
+    "events.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    RBAC,
+];
 
 impl Resource {
     /// The resource that a path names.
@@ -122,12 +220,14 @@ impl Kind {
 
     /// Whether `metadata.generation` counts the changes of `spec`.
     pub(super) fn has_generation(self) -> bool {
-        matches!(self, Kind::Job | Kind::Pod)
+        use Kind::{AdmissionBinding, AdmissionPolicy, CronJob, Deployment, DisruptionBudget};
+        let others = [AdmissionBinding, AdmissionPolicy, CronJob, Deployment, DisruptionBudget];
+        matches!(self, Kind::Job | Kind::NetworkPolicy | Kind::Pod) || others.contains(&self)
     }
 
     /// Whether the object has a `status` that only `/status` writes.
     pub(super) fn has_status(self) -> bool {
-        matches!(self, Kind::Job | Kind::Pod)
+        self.resource().status
     }
 
     /// The kind that an owner reference names, if it is one of ours.
@@ -149,6 +249,6 @@ mod tests {
         assert_eq!(Kind::Event.resource().group, "events.k8s.io");
         assert_eq!(Kind::Job.resource().qualified(), "jobs.batch");
         assert_eq!(Kind::of_reference("batch/v1", "Job"), Some(Kind::Job));
-        assert_eq!(Kind::of_reference("apps/v1", "Deployment"), None);
+        assert_eq!(Kind::of_reference("apps/v1", "StatefulSet"), None);
     }
 }

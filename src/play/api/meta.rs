@@ -184,6 +184,17 @@ fn check_name(kind: Kind, name: &str, faults: &mut Faults) {
         }
         return;
     }
+    // Their names only have to fit into a path: `system:basic-user`.
+    if matches!(kind, Kind::Role | Kind::RoleBinding | Kind::ClusterRole | Kind::ClusterRoleBinding) {
+        if [".", ".."].contains(&name) || name.contains(['/', '%']) {
+            faults.invalid(field, name, "may not be '.' or '..' and may not contain '/' or '%'");
+        }
+        return;
+    }
+    if kind == Kind::Service && !is_dns_label(name) {
+        faults.invalid(field, name, LABEL_RULE);
+        return;
+    }
     if name.len() > 253 {
         faults.invalid(field, name, "must be no more than 253 characters");
     } else if !is_dns_subdomain(name) {

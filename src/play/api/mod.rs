@@ -10,25 +10,34 @@
 //! | --- | --- |
 //! | `server`, `route`, `params`, `view`, `table`, `status` | HTTP: paths, queries, the forms of answers and errors |
 //! | `kinds`, `discovery`, `reviews` | which resources there are, and what the server tells of itself and its caller |
-//! | `verbs`, `delete`, `reads`, `watch`, `select` | what can be done |
-//! | `rules`, `meta`, `job`, `jobstatus`, `podspec`, `events`, `schema` | what objects look like and what is refused |
+//! | `identity`, `tokens`, `access`, `rbac` | who asks, for whom, and what Roles say to it |
+//! | `admission` | what admission policies and quotas say to it |
+//! | `verbs`, `apply`, `delete`, `reads`, `watch`, `select` | what can be done |
+//! | `rules`, `meta`, `job`, `jobstatus`, `podspec`, `events`, `manifests`, `schema` | what objects look like and what is refused |
 //! | `store`, `stored`, `journal` | where they are, in memory and on the disk |
 //! | `controllers`, `collect`, `signer`, `seeds` | what happens by itself |
 //! | `logs` | the files that the Job runner writes |
 
+mod access;
+mod admission;
+mod apply;
 mod collect;
 mod controllers;
 mod delete;
 mod discovery;
+mod door;
 mod events;
+mod identity;
 mod job;
 mod jobstatus;
 mod journal;
 mod kinds;
 mod logs;
+mod manifests;
 mod meta;
 mod params;
 mod podspec;
+mod rbac;
 mod reads;
 mod reviews;
 mod route;
@@ -42,6 +51,7 @@ mod status;
 mod store;
 mod stored;
 mod table;
+mod tokens;
 mod verbs;
 mod view;
 mod watch;
@@ -78,7 +88,8 @@ pub struct Options {
     /// token or as the first part of the path (`http://127.0.0.1:PORT/TOKEN` as the server in a kubeconfig): kubectl sends no
     /// credentials over plain HTTP.
     pub token: Option<String>,
-    /// The user as whom everybody is known.
+    /// The user as whom everybody is known who shows no token of a service account. Everything is allowed to it, also to speak for
+    /// others (`Impersonate-User`).
     pub user: String,
     /// The cluster's root CA in PEM, for `kube-root-ca.crt` and `cluster-info`.
     pub ca: String,
@@ -133,6 +144,9 @@ pub enum ApiError {
         /// What is wrong with it.
         why: String,
     },
+    /// The system has no random numbers.
+    #[error("cannot make a key for service account tokens: {0}")]
+    Key(getrandom::Error),
     /// The first objects could not be made.
     #[error("cannot set up the playground's API: {0}")]
     SetUp(String),
@@ -180,6 +194,7 @@ impl Api {
             },
             logs: self.options.logs,
             token: self.options.token,
+            tokens: tokens::Signer::new().map_err(ApiError::Key)?,
             user: self.options.user,
             shutdown: shutdown.clone(),
         });

@@ -17,7 +17,10 @@ pub(super) enum Route {
     Object(&'static Resource, Key),
     Status(&'static Resource, Key),
     Log(Key),
+    /// A new token of a service account.
+    Token(Key),
     AccessReview,
+    RulesReview,
     IdentityReview,
     /// A path that servers without this part answer with 404.
     Absent,
@@ -48,6 +51,7 @@ impl Route {
     fn within(group: &str, rest: &[&str]) -> Self {
         match (group, rest) {
             ("authorization.k8s.io", ["selfsubjectaccessreviews"]) => return Self::AccessReview,
+            ("authorization.k8s.io", ["selfsubjectrulesreviews"]) => return Self::RulesReview,
             ("authentication.k8s.io", ["selfsubjectreviews"]) => return Self::IdentityReview,
             _ => {}
         }
@@ -71,6 +75,7 @@ impl Route {
             _ if resource.namespaced != namespace.is_some() => Self::Absent,
             [name] => Self::Object(resource, key(name)),
             [name, "status"] if resource.status => Self::Status(resource, key(name)),
+            [name, "token"] if resource.kind == Kind::ServiceAccount => Self::Token(key(name)),
             [name, "log"] if resource.kind == Kind::Pod => Self::Log(key(name)),
             _ => Self::NotServed,
         }
@@ -94,10 +99,12 @@ mod tests {
             ("/api/v1/namespaces/default/pods/p/log", "Log"),
             ("/api/v1/namespaces/default/pods/p/exec", "NotServed"),
             ("/apis/batch/v1/namespaces/n/jobs/j/status", "Status"),
-            ("/apis/batch/v1/namespaces/n/cronjobs", "NotServed"),
+            ("/apis/batch/v1/namespaces/n/cronjobs", "Collection"),
+            ("/api/v1/namespaces/n/serviceaccounts/s/token", "Token"),
+            ("/api/v1/namespaces/n/secrets/s/token", "NotServed"),
             ("/apis/batch/v1/jobs/j", "Absent"),
             ("/api/v1/namespaces/n/status", "NotServed"),
-            ("/apis/apps/v1/deployments", "NotServed"),
+            ("/apis/apps/v1/statefulsets", "NotServed"),
             ("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "AccessReview"),
             ("/openapi/v3", "Absent"),
             ("/readyz/ping", "Health"),

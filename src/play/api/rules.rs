@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::kinds::{Kind, Resource};
 use super::meta::{self, child, default, set, text};
 use super::status::Faults;
-use super::{events, job, jobstatus, podspec};
+use super::{events, job, jobstatus, manifests, podspec};
 
 /// The most bytes of data in a ConfigMap or Secret.
 const DATA_MAX: usize = 1024 * 1024;
@@ -21,7 +21,12 @@ pub(super) fn create(kind: Kind, object: &mut Value) {
             default(child(object, "spec"), "finalizers", json!(["kubernetes"]));
             set(object, "status", Some(json!({ "phase": "Active" })));
         }
-        _ => fill(kind, object),
+        _ => {
+            if kind.has_status() {
+                set(object, "status", Some(json!({})));
+            }
+            fill(kind, object);
+        }
     }
     if kind.has_generation() {
         set(meta::metadata(object), "generation", Some(1.into()));
@@ -34,7 +39,7 @@ pub(super) fn fill(kind: Kind, object: &mut Value) {
         Kind::Job => job::fill(object),
         Kind::Pod => podspec::fill_pod(child(object, "spec")),
         Kind::Secret => fill_secret(object),
-        _ => {}
+        _ => manifests::fill(kind, object),
     }
 }
 
@@ -70,7 +75,7 @@ pub(super) fn check_update(resource: &Resource, old: &Value, new: &Value, faults
         Kind::Job => job::check_update(old, new, faults),
         Kind::Event => events::check_update(old, new, resource.is_core_event(), faults),
         Kind::ConfigMap | Kind::Secret => check_sealed(old, new, faults),
-        _ => {}
+        kind => manifests::check_update(kind, old, new, faults),
     }
     if !matches!(resource.kind, Kind::Pod | Kind::Event) {
         check(resource.kind, new, faults);
@@ -91,7 +96,7 @@ fn check(kind: Kind, object: &Value, faults: &mut Faults) {
         Kind::ConfigMap => check_config_map(object, faults),
         Kind::Secret => check_secret(object, faults),
         Kind::Lease => check_lease(object, faults),
-        _ => {}
+        _ => manifests::check(kind, object, faults),
     }
 }
 

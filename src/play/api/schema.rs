@@ -1,10 +1,19 @@
 //! Objects in and out of their types: what has the wrong shape is refused, what the type does not know is dropped, times and
 //! numbers get their one spelling. The types are those of k8s-openapi, as a real API server decodes into its own.
 
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, LimitRange, Namespace, Node, Pod, ResourceQuota, Secret, Service, ServiceAccount,
+};
 use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -27,14 +36,27 @@ pub(super) fn normalise(kind: Kind, mut object: Value) -> Answer<Value> {
     meta::set(&mut object, "kind", Some(resource.name.into()));
     meta::set(&mut object, "apiVersion", Some(resource.api_version().into()));
     let object = match kind {
+        Kind::AdmissionBinding => round::<ValidatingAdmissionPolicyBinding>(object),
+        Kind::AdmissionPolicy => round::<ValidatingAdmissionPolicy>(object),
+        Kind::ClusterRole => round::<ClusterRole>(object),
+        Kind::ClusterRoleBinding => round::<ClusterRoleBinding>(object),
         Kind::ConfigMap => round::<ConfigMap>(object),
+        Kind::CronJob => round::<CronJob>(object),
+        Kind::Deployment => round::<Deployment>(object),
+        Kind::DisruptionBudget => round::<PodDisruptionBudget>(object),
         Kind::Event => round::<Event>(object),
         Kind::Job => round::<Job>(object),
         Kind::Lease => round::<Lease>(object),
+        Kind::LimitRange => round::<LimitRange>(object),
         Kind::Namespace => round::<Namespace>(object),
+        Kind::NetworkPolicy => round::<NetworkPolicy>(object),
         Kind::Node => round::<Node>(object),
         Kind::Pod => round::<Pod>(object),
+        Kind::Quota => round::<ResourceQuota>(object),
+        Kind::Role => round::<Role>(object),
+        Kind::RoleBinding => round::<RoleBinding>(object),
         Kind::Secret => round::<Secret>(object),
+        Kind::Service => round::<Service>(object),
         Kind::ServiceAccount => round::<ServiceAccount>(object),
     };
     let mut object = object.map_err(|error| {

@@ -11,13 +11,16 @@ use axum::response::{IntoResponse, Response};
 use axum::serve::ListenerExt;
 use http::{HeaderMap, Method, StatusCode, header};
 use serde_json::{Value, json};
-use subtle::ConstantTimeEq;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::delete::{self, Deleted};
+use super::door::header_of;
+use super::identity::Caller;
 use super::kinds::{Kind, Resource};
+use super::meta;
 use super::params::Params;
+use super::rbac::{self, Ask};
 use super::reads::{self, Scope};
 use super::route::Route;
 use super::select::Selector;
@@ -25,13 +28,14 @@ use super::status::{Answer, Failure};
 use super::store::{Key, Store, Stored};
 use super::verbs::{self, Manner, Part};
 use super::view::{self, Shape};
-use super::{discovery, logs, reviews, signer, watch};
+use super::{apply, discovery, logs, reviews, tokens, watch};
 
 /// The largest body that is read, as in a real API server.
 const BODY_MAX: usize = 3 * 1024 * 1024;
 /// How long open requests may take to end once the server stops.
 const DRAIN: Duration = Duration::from_secs(3);
 const JSON: &str = "application/json";
+const APPLY_PATCH: &str = "application/apply-patch+yaml";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// What every request needs.
@@ -40,6 +44,7 @@ pub(super) struct Server {
     pub(super) watches: watch::Setting,
     pub(super) logs: PathBuf,
     pub(super) token: Option<String>,
+    pub(super) tokens: tokens::Signer,
     pub(super) user: String,
     pub(super) shutdown: CancellationToken,
 }
@@ -89,6 +94,7 @@ fn ok(body: &Value) -> Answer<Response> {
 
 /// What is left of a request once its body has gone its own way.
 struct Asked {
+    caller: Caller,
     method: Method,
     headers: HeaderMap,
     params: Params,
@@ -96,14 +102,14 @@ struct Asked {
 
 impl Asked {
     fn header(&self, name: header::HeaderName) -> &str {
-        self.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
+        header_of(&self.headers, name)
     }
 
     fn shape(&self) -> Answer<Shape> {
         Shape::negotiate(self.header(header::ACCEPT), self.params.text("includeObject"))
     }
 
-    fn manner(&self) -> Answer<Manner> {
+    fn manner(&self) -> Answer<Manner<'_>> {
         let dry = match self.params.get("dryRun") {
             None => false,
             Some("All") => true,
@@ -111,7 +117,8 @@ impl Asked {
                 return Err(Failure::bad_request(format!("dryRun \"{other}\" is not supported: use All")));
             }
         };
-        Ok(Manner { dry, strict: self.params.get("fieldValidation") == Some("Strict") })
+        let strict = self.params.get("fieldValidation") == Some("Strict");
+        Ok(Manner { dry, strict, caller: Some(&self.caller) })
     }
 
     /// The media type of the body, without its parameters.
@@ -119,12 +126,16 @@ impl Asked {
         self.header(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim()
     }
 
+    async fn bytes(body: Body) -> Answer<bytes::Bytes> {
+        axum::body::to_bytes(body, BODY_MAX).await.map_err(|_| Failure::too_large(BODY_MAX))
+    }
+
     async fn json(&self, body: Body, media_type: &str) -> Answer<Value> {
         // A body that does not say what it is counts as JSON.
         if !["", media_type].contains(&self.media_type()) {
             return Err(Failure::media_type(media_type));
         }
-        let bytes = axum::body::to_bytes(body, BODY_MAX).await.map_err(|_| Failure::too_large(BODY_MAX))?;
+        let bytes = Self::bytes(body).await?;
         if bytes.is_empty() {
             return Ok(Value::Null);
         }
@@ -133,38 +144,34 @@ impl Asked {
     }
 }
 
-/// Compares without telling by the time where they differ.
-fn same(given: &str, token: &str) -> bool {
-    given.as_bytes().ct_eq(token.as_bytes()).into()
-}
-
-/// Any page that is open in a browser on this machine can reach a loopback port: by its origin, or under a name of its own that
-/// leads here. Neither kubectl nor this program looks like that.
-fn not_a_browser(asked: &Asked) -> Answer<()> {
-    let host = asked.header(header::HOST);
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name).trim_matches(['[', ']']);
-    let local = host.is_empty() || name == "localhost" || name.parse::<std::net::IpAddr>().is_ok();
-    if local && !asked.headers.contains_key(header::ORIGIN) { Ok(()) } else { Err(Failure::browser()) }
-}
-
 impl Server {
     async fn answer(&self, request: Request) -> Answer<Response> {
         let (parts, body) = request.into_parts();
         let (path, known) = self.recognise(parts.uri.path());
         let route = Route::of(path);
-        let asked = Asked { params: Params::read(&parts.uri)?, method: parts.method, headers: parts.headers };
-        if !known {
-            self.admit(&asked, &route)?;
-        }
+        let params = Params::read(&parts.uri)?;
+        let caller = self.admit(known, &parts.headers, (&parts.method, path, &route, &params))?;
+        let asked = Asked { caller, params, method: parts.method, headers: parts.headers };
         match route {
             Route::Health => Ok((StatusCode::OK, "ok").into_response()),
             Route::AccessReview => {
-                let review = reviews::access(&Self::posted(&asked, body).await?)?;
+                let review = Self::posted(&asked, body).await?;
+                let review = self.store.with(|inner| reviews::access(inner, &asked.caller, &review))?;
+                Ok(reply(StatusCode::CREATED, review.to_string()))
+            }
+            Route::RulesReview => {
+                let review = Self::posted(&asked, body).await?;
+                let review = self.store.with(|inner| reviews::rules(inner, &asked.caller, &review))?;
                 Ok(reply(StatusCode::CREATED, review.to_string()))
             }
             Route::IdentityReview => {
-                let review = reviews::identity(&Self::posted(&asked, body).await?, &self.user)?;
+                let review = reviews::identity(&Self::posted(&asked, body).await?, &asked.caller)?;
                 Ok(reply(StatusCode::CREATED, review.to_string()))
+            }
+            Route::Token(account) => {
+                let request = Self::posted(&asked, body).await?;
+                let token = self.tokens.issue(&self.store, &account, &request)?;
+                Ok(reply(StatusCode::CREATED, token.to_string()))
             }
             Route::Collection(scope) => self.collection(&asked, scope, body).await,
             Route::Object(resource, key) => self.object(&asked, resource, &key, Part::Main, body).await,
@@ -190,38 +197,6 @@ impl Server {
             _ => None,
         };
         ok(&told.ok_or_else(Failure::no_such_path)?)
-    }
-
-    /// Whether a path begins with the token, and the path behind it.
-    fn recognise<'a>(&self, path: &'a str) -> (&'a str, bool) {
-        let Some(token) = &self.token else { return (path, false) };
-        let (first, rest) = path.strip_prefix('/').and_then(|p| p.split_once('/')).unwrap_or_default();
-        // The rest keeps its slash: `/TOKEN/api` is `/api`.
-        match path.split_at_checked(first.len().saturating_add(1)) {
-            Some((_, rest_of_path)) if same(first, token) && !rest.is_empty() => (rest_of_path, true),
-            _ => (path, false),
-        }
-    }
-
-    /// Lets in who has the token or asks for what everybody may see; without a token everybody but browsers.
-    fn admit(&self, asked: &Asked, route: &Route) -> Answer<()> {
-        let Some(token) = &self.token else { return not_a_browser(asked) };
-        let public = match route {
-            Route::Health | Route::Version => true,
-            // A new host reads it before it has any credentials.
-            Route::Object(_, key) => {
-                asked.method == Method::GET
-                    && *key == Key::new(Kind::ConfigMap, signer::NAMESPACE, signer::CLUSTER_INFO)
-            }
-            _ => false,
-        };
-        let given = asked.header(header::AUTHORIZATION);
-        let given = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        if public || given.is_some_and(|(_, given)| same(given.trim(), token)) {
-            Ok(())
-        } else {
-            Err(Failure::unauthorized())
-        }
     }
 
     async fn posted(asked: &Asked, body: Body) -> Answer<Value> {
@@ -278,6 +253,15 @@ impl Server {
                 let object = asked.json(body, JSON).await?;
                 show(&*verbs::update(&self.store, resource, key, part, asked.manner()?, |_| Ok(object))?)
             }
+            Method::PATCH if asked.media_type() == APPLY_PATCH => {
+                let manifest = apply::read(resource, &key.name, &asked.params, &Asked::bytes(body).await?)?;
+                let change = apply::change(manifest.clone());
+                let done = verbs::update(&self.store, resource, key, part, asked.manner()?, change);
+                if part == Part::Main && apply::is_absent(&done) {
+                    return self.applied_anew(asked, resource, key, manifest);
+                }
+                show(&*done?)
+            }
             Method::PATCH => {
                 if asked.media_type() != MERGE_PATCH {
                     return Err(Failure::media_type(MERGE_PATCH));
@@ -294,10 +278,30 @@ impl Server {
                     return Err(Failure::not_implemented("the deletion of namespaces"));
                 }
                 let options = delete::Options::read(&asked.params, &asked.json(body, JSON).await?)?;
-                self.deleted(resource, shape, &delete::delete(&self.store, resource, key, &options)?)
+                let done = delete::delete(&self.store, resource, key, &options, Some(&asked.caller))?;
+                self.deleted(resource, shape, &done)
             }
             _ => Err(Failure::method()),
         }
+    }
+
+    /// Makes what an apply found nothing of, which takes the right to create it.
+    fn applied_anew(
+        &self,
+        asked: &Asked,
+        resource: &'static Resource,
+        key: &Key,
+        mut manifest: Value,
+    ) -> Answer<Response> {
+        let ask = Ask {
+            namespace: &key.namespace,
+            name: &key.name,
+            ..Ask::of("create", resource.group, resource.plural)
+        };
+        self.store.with(|inner| rbac::authorise(inner, &asked.caller, &ask))?;
+        meta::set(meta::metadata(&mut manifest), "name", Some(key.name.clone().into()));
+        let made = verbs::create(&self.store, resource, &key.namespace, manifest, asked.manner()?)?;
+        Ok(reply(StatusCode::CREATED, view::object(resource, asked.shape()?, &made)))
     }
 
     fn deleted(&self, resource: &Resource, shape: Shape, done: &Deleted) -> Answer<Response> {

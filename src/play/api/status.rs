@@ -91,6 +91,35 @@ impl Failure {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message.to_owned())
     }
 
+    /// 403 on an object; the name is empty for all of them.
+    pub(super) fn forbidden(message: String, group: &str, plural: &str, name: &str) -> Self {
+        let mut failure = Self::new(StatusCode::FORBIDDEN, "Forbidden", message);
+        let mut details = serde_json::Map::new();
+        for (key, value) in [("name", name), ("group", group), ("kind", plural)] {
+            if !value.is_empty() {
+                details.insert(key.to_owned(), value.into());
+            }
+        }
+        failure.details = Some(Box::new(details.into()));
+        failure
+    }
+
+    /// What an admission policy denies: as [`Failure::forbidden`], with the policy's own reason.
+    pub(super) fn denied(reason: &str, resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!("{} \"{name}\" is forbidden: {why}", resource.qualified());
+        let mut failure = Self::forbidden(message, resource.group, resource.plural, name);
+        (failure.code, failure.reason) = match reason {
+            "Forbidden" => (StatusCode::FORBIDDEN, "Forbidden"),
+            "Unauthorized" => (StatusCode::UNAUTHORIZED, "Unauthorized"),
+            "RequestEntityTooLarge" => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+            _ => (StatusCode::UNPROCESSABLE_ENTITY, "Invalid"),
+        };
+        if let Some(Value::Object(details)) = failure.details.as_deref_mut() {
+            details.insert("causes".to_owned(), json!([{ "message": why }]));
+        }
+        failure
+    }
+
     /// 405.
     pub(super) fn method() -> Self {
         let message = "the server does not allow this method on the requested resource".to_owned();

@@ -188,6 +188,13 @@ impl Inner {
         self.objects.range((start, std::ops::Bound::Unbounded)).map(|(_, stored)| stored)
     }
 
+    /// The objects of a kind in a namespace (empty for what has none), in order.
+    pub(super) fn of(&self, kind: Kind, namespace: &str) -> Vec<Arc<Stored>> {
+        let first = Key::new(kind, namespace, "");
+        let found = self.from(std::ops::Bound::Included(&first));
+        found.take_while(|o| o.key.kind == kind && o.key.namespace == namespace).cloned().collect()
+    }
+
     /// Stores an object that passed every check. Its resource version is set here.
     ///
     /// # Errors

@@ -52,6 +52,7 @@ fn columns(kind: Kind) -> Columns {
         Kind::Namespace => &[NAME, ("Status", "string", 0), AGE],
         Kind::ServiceAccount => &[NAME, ("Secrets", "integer", 0), AGE],
         Kind::Node => &[NAME, ("Status", "string", 0), ("Version", "string", 0), AGE],
+        _ => &[NAME, AGE],
     }
 }
 
@@ -71,6 +72,7 @@ fn cells(kind: Kind, object: &Value, now: Timestamp) -> Vec<Value> {
         Kind::Namespace => vec![name, at("/status/phase"), age],
         Kind::ServiceAccount => vec![name, json!(items(object, "/secrets").len()), age],
         Kind::Node => vec![name, json!("Unknown"), at("/status/nodeInfo/kubeletVersion"), age],
+        _ => vec![name, age],
     }
 }
 

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::admission::{self, Attempt};
+use super::identity::Caller;
 use super::kinds::{Kind, Resource};
 use super::meta::{self, set, text};
 use super::status::{Answer, Failure, Faults};
@@ -18,11 +20,13 @@ const NAME_TRIES: usize = 8;
 
 /// What a write may ask for beside the object.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Manner {
+pub(super) struct Manner<'a> {
     /// Answer as if it were done, and do nothing.
     pub(super) dry: bool,
     /// Refuse fields that the type does not know.
     pub(super) strict: bool,
+    /// Who asks: admission is asked about it. None: the server itself.
+    pub(super) caller: Option<&'a Caller>,
 }
 
 /// Which part of an object an update writes.
@@ -43,7 +47,7 @@ pub(super) fn create(
     resource: &Resource,
     namespace: &str,
     object: Value,
-    manner: Manner,
+    manner: Manner<'_>,
 ) -> Answer<Arc<Stored>> {
     let mut object = schema::accept(resource, object, manner.strict)?;
     begin(resource, namespace, &mut object)?;
@@ -64,7 +68,7 @@ pub(super) fn create(
         rules::check_create(resource, &object, &mut faults);
         faults.done(resource, &name)?;
         let key = Key::new(resource.kind, namespace, &name);
-        let made = store.with(|inner| insert(inner, resource, key, object, manner.dry))?;
+        let made = store.with(|inner| insert(inner, resource, key, object, manner))?;
         match made {
             Some(stored) => return Ok(stored),
             None if base.is_some() && tries < NAME_TRIES => tries = tries.saturating_add(1),
@@ -79,15 +83,29 @@ fn insert(
     resource: &Resource,
     key: Key,
     object: Value,
-    dry: bool,
+    manner: Manner<'_>,
 ) -> Answer<Option<Arc<Stored>>> {
     if resource.namespaced && inner.get(&Key::new(Kind::Namespace, "", &key.namespace)).is_none() {
         return Err(Failure::not_found(Kind::Namespace.resource(), &key.namespace));
     }
+    if let Some(caller) = manner.caller {
+        let object = Some(&object);
+        let attempt = Attempt {
+            caller,
+            operation: "CREATE",
+            resource,
+            sub: "",
+            key: &key,
+            object,
+            old: None,
+            dry: manner.dry,
+        };
+        admission::judge(inner, &attempt)?;
+    }
     if inner.get(&key).is_some() {
         return Ok(None);
     }
-    if dry {
+    if manner.dry {
         return Ok(Some(Arc::new(Stored::unsaved(key, object))));
     }
     inner.put(key, object).map(Some)
@@ -139,7 +157,7 @@ pub(super) fn update(
     resource: &Resource,
     key: &Key,
     part: Part,
-    manner: Manner,
+    manner: Manner<'_>,
     change: impl FnOnce(Value) -> Answer<Value>,
 ) -> Answer<Arc<Stored>> {
     store.with(|inner| {
@@ -163,7 +181,7 @@ pub(super) fn update(
                 set(&mut new, "status", status);
             }
         }
-        if new == was {
+        if new == was && manner.caller.is_none() {
             return Ok(old);
         }
         let mut faults = Faults::default();
@@ -175,7 +193,15 @@ pub(super) fn update(
         if resource.kind.has_generation() && was.get("spec") != new.get("spec") {
             meta::bump_generation(&mut new);
         }
-        write(inner, key, new, manner.dry)
+        if let Some(caller) = manner.caller {
+            let sub = if part == Part::Status { "status" } else { "" };
+            let (object, old) = (Some(&new), Some(&was));
+            let attempt =
+                Attempt { caller, operation: "UPDATE", resource, sub, key, object, old, dry: manner.dry };
+            admission::judge(inner, &attempt)?;
+        }
+        // Nothing to write: policies were asked all the same, as a real API server does.
+        if new == was { Ok(old) } else { write(inner, key, new, manner.dry) }
     })
 }
 
