@@ -10,6 +10,7 @@
     clippy::string_slice
 )]
 
+mod accounts;
 mod activity;
 mod amqp;
 mod api;
@@ -32,6 +33,7 @@ mod firstboot;
 mod frozen;
 mod gate;
 mod ground;
+mod guards;
 mod hostile;
 mod journey;
 mod kube_auth;

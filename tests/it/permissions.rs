@@ -12,7 +12,7 @@ use crate::operators::pending;
 const FILES: [&str; 7] = ["namespace", "rbac", "admission", "config", "quota", "network", "server"];
 
 /// Every object of `assets/deploy`, in the order of its files.
-fn shipped() -> Vec<Value> {
+pub(crate) fn shipped() -> Vec<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/deploy");
     let read = |name: &str| std::fs::read_to_string(folder.join(name).with_extension("yaml")).unwrap();
     FILES.iter().flat_map(|name| serde_saphyr::from_multiple::<Value>(&read(name)).unwrap()).collect()
@@ -33,16 +33,16 @@ fn path(object: &Value) -> String {
     format!("{base}{namespace}/{plural}/{}", text("/metadata/name"))
 }
 
-struct Caller {
+pub(crate) struct Caller {
     client: reqwest::Client,
     url: String,
 }
 
 /// What was answered: status and message.
-type Answer = (u16, String);
+pub(crate) type Answer = (u16, String);
 
 impl Caller {
-    async fn call(
+    pub(crate) async fn call(
         &self,
         who: Option<&str>,
         pod: Option<&str>,
@@ -75,8 +75,24 @@ impl Caller {
         (status, body["message"].as_str().unwrap_or_default().to_owned())
     }
 
+    /// What is answered to who shows this token; to one who may do everything without.
+    pub(crate) async fn answer(
+        &self,
+        token: Option<&str>,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> Value {
+        let mut request = self.client.request(method, format!("{}{path}", self.url));
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        let request = request.header("Content-Type", "application/json").body(body.to_string());
+        request.send().await.unwrap().json().await.unwrap()
+    }
+
     /// A policy takes effect a moment after it was made.
-    async fn until_refused(&self, (who, method, path, body): &(&str, Method, String, Value)) {
+    pub(crate) async fn until_refused(&self, (who, method, path, body): &(&str, Method, String, Value)) {
         for _ in 0..150 {
             let path = format!("{path}?dryRun=All");
             if self.call(Some(who), None, method.clone(), &path, body).await.0 >= 400 {
@@ -87,19 +103,25 @@ impl Caller {
         panic!("{who} {method} {path}: the policy never took effect");
     }
 
-    async fn apply(&self, object: &Value, dry: bool) -> Answer {
+    pub(crate) async fn apply(&self, object: &Value, dry: bool) -> Answer {
         let query = if dry { "&dryRun=All" } else { "" };
         let path = format!("{}?fieldManager=test&force=true&fieldValidation=Strict{query}", path(object));
         self.call(None, None, Method::PATCH, &path, object).await
     }
 }
 
-fn token(id: &str, change: impl FnOnce(&mut Value)) -> Value {
+/// A time from now, as tokens and decisions have it.
+fn in_hours(hours: i64) -> String {
+    let then = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(hours);
+    then.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+pub(crate) fn token(id: &str, change: impl FnOnce(&mut Value)) -> Value {
     let mut secret = json!({
         "metadata": {"name": format!("bootstrap-token-{id}")},
         "type": "bootstrap.kubernetes.io/token",
         "stringData": {
-            "token-id": id, "token-secret": "0123456789abcdef", "expiration": "2099-01-01T00:00:00Z",
+            "token-id": id, "token-secret": "0123456789abcdef", "expiration": in_hours(24),
             "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
             "usage-bootstrap-authentication": "true",
         },
@@ -108,15 +130,13 @@ fn token(id: &str, change: impl FnOnce(&mut Value)) -> Value {
     secret
 }
 
-fn note(key: &str, text: &str) -> Value {
+pub(crate) fn note(key: &str, text: &str) -> Value {
     json!({"metadata": {"annotations": {format!("hostwright.dev/{key}"): text}}})
 }
 
-#[tokio::test]
-async fn each_account_may_do_what_it_must_and_nothing_else() {
-    let objects = shipped();
-    assert!(objects.len() > 35, "{}", objects.len());
-    let ground = Ground::new().await;
+/// A cluster with everything that is shipped in it: a server takes it as a dry run first.
+pub(crate) async fn installed() -> (Ground, Caller) {
+    let (ground, objects) = (Ground::new().await, shipped());
     let caller =
         Caller { client: reqwest::Client::builder().no_proxy().build().unwrap(), url: ground.url.clone() };
     for dry in [true, false] {
@@ -125,6 +145,14 @@ async fn each_account_may_do_what_it_must_and_nothing_else() {
             assert!(status < 300, "{}: {status} {message}", path(object));
         }
     }
+    (ground, caller)
+}
+
+#[tokio::test]
+async fn each_account_may_do_what_it_must_and_nothing_else() {
+    let objects = shipped();
+    assert!(objects.len() > 35, "{}", objects.len());
+    let (ground, caller) = installed().await;
     let opaque = json!({"metadata": {"name": "probe"}, "type": "Opaque"});
     let secrets = "/api/v1/namespaces/kube-system/secrets";
     let run = pending(&ground, "web-1.example.org").await;
@@ -141,6 +169,11 @@ async fn each_account_may_do_what_it_must_and_nothing_else() {
             "containers": [{"name": "a", "image": "a:1"}],
         }}},
     });
+    let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "gone"}]);
+    let owned = json!({"metadata": {"ownerReferences": owner}});
+    let mut owned_job = foreign_job.clone();
+    owned_job["spec"]["template"]["spec"]["serviceAccountName"] = "hostwright-provision".into();
+    owned_job["metadata"]["ownerReferences"] = owner;
     let probes = [
         ("provision", Method::POST, secrets.to_owned(), opaque.clone()),
         ("provision", Method::PATCH, job.clone(), note("outcome", "x")),
@@ -156,6 +189,11 @@ async fn each_account_may_do_what_it_must_and_nothing_else() {
     let group = |secret: &mut Value| secret["stringData"]["auth-extra-groups"] = "system:masters".into();
     let no_end =
         |secret: &mut Value| drop(secret["stringData"].as_object_mut().unwrap().remove("expiration"));
+    let written = |text: &str| {
+        let text = text.to_owned();
+        move |secret: &mut Value| secret["stringData"]["expiration"] = text.into()
+    };
+    let ends = |hours: i64| written(&in_hours(hours));
     let template_label = json!({"spec": {"template": {"metadata": {"labels": {"x": "y"}}}}});
     // Who, on which pod, what, and what a refusal says; empty: it is done.
     type Case<'a> = (&'a str, Option<&'a str>, &'a Method, String, Value, &'a str);
@@ -199,7 +237,10 @@ async fn each_account_may_do_what_it_must_and_nothing_else() {
             "no label",
         ),
         ("operator", None, &patch, job.clone(), template_label, "labels of a run's pods are"),
-        ("server", None, &post, jobs.into(), foreign_job, "runs have the account"),
+        ("server", None, &post, jobs.into(), foreign_job.clone(), "runs have the account"),
+        ("server", None, &post, jobs.into(), owned_job, "runs have no owner"),
+        ("operator", None, &patch, job.clone(), owned.clone(), "a run has no owner"),
+        ("provision", Some(&pod), &patch, job.clone(), owned, "nothing but what it has to say"),
         ("operator", None, &delete, job.clone(), none.clone(), "cannot delete"),
         ("operator", None, &post, jobs.into(), none.clone(), "cannot create"),
         ("operator", None, &post, secrets.into(), token("aaaaaa", |_| {}), "cannot create"),
@@ -214,7 +255,19 @@ async fn each_account_may_do_what_it_must_and_nothing_else() {
         ("provision", None, &post, secrets.into(), token("dddddd", no_end), "has an end"),
         ("provision", None, &post, secrets.into(), opaque.clone(), "only bootstrap tokens"),
         ("provision", None, &delete, format!("{secrets}/bootstrap-token-bbbbbb"), none.clone(), ""),
+        ("provision", None, &post, secrets.into(), token("eeeeee", ends(26)), "within 25 hours"),
+        (
+            "provision",
+            None,
+            &post,
+            secrets.into(),
+            token("ffffff", written("2026-01-01T01:00:00+01:00")),
+            "within 25",
+        ),
+        ("provision", None, &post, secrets.into(), token("gggggg", written("tomorrow")), "within 25 hours"),
         ("token-admin", None, &get, secrets.into(), none.clone(), ""),
+        ("token-admin", None, &post, secrets.into(), token("hhhhhh", ends(25)), ""),
+        ("token-admin", None, &post, secrets.into(), token("iiiiii", ends(24 * 365)), "within 25 hours"),
         ("token-admin", None, &post, secrets.into(), opaque.clone(), "only bootstrap tokens"),
     ];
     for (who, pod, method, path, body, says) in cases {

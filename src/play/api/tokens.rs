@@ -123,6 +123,11 @@ impl Signer {
     }
 }
 
+/// Whether a text has the form of an account's token, whoever made it.
+pub(super) fn is_one(text: &str) -> bool {
+    text.starts_with("ey") && text.split('.').count() == 3
+}
+
 /// Name and UID of the pod that a token is to be bound to.
 fn bound_pod(store: &Store, account: &Key, request: &Value) -> Answer<Option<Value>> {
     let Some(bound) = request.pointer("/spec/boundObjectRef") else { return Ok(None) };
