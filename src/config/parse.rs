@@ -117,6 +117,7 @@ fn provision(t: &mut Reader<'_>) -> ProvisionSettings {
         ansible_playbook: t.program("ansible_playbook").unwrap_or_default(),
         python: t.program("python").unwrap_or_default(),
         token_lifetime: duration(t, "token_lifetime", SECOND),
+        join_timeout: duration(t, "join_timeout", SECOND),
         signer: t.given("signer", |node| values::word(node, &signer)).unwrap_or(Signer::Required),
     }
 }

@@ -36,10 +36,27 @@ pub enum Need {
     GetHold,
     /// Set and end it.
     UpdateHold,
+    /// Read the cluster's root CA.
+    GetRootCa,
+    /// Read a Node.
+    GetNode,
 }
 
 impl Need {
-    /// All of them.
+    /// What a run's pod needs, whoever its account is.
+    pub const PROVISION: [Self; 9] = [
+        Self::GetRun,
+        Self::PatchRun,
+        Self::GetClusterInfo,
+        Self::GetRootCa,
+        Self::CreateToken,
+        Self::DeleteToken,
+        Self::GetNode,
+        Self::GetTargets,
+        Self::UpdateTargets,
+    ];
+
+    /// All that actions need.
     pub const ALL: [Self; 13] = [
         Self::PatchRun,
         Self::GetRun,
@@ -88,6 +105,8 @@ impl Need {
             Self::GetClusterInfo => map("get", "kube-public", "cluster-info"),
             Self::GetHold => map("get", runs, approvals::CONFIGMAP),
             Self::UpdateHold => map("update", runs, approvals::CONFIGMAP),
+            Self::GetRootCa => map("get", runs, "kube-root-ca.crt"),
+            Self::GetNode => of("get", "", "nodes", None, ""),
         }
     }
 
@@ -96,6 +115,7 @@ impl Need {
     pub fn role(self) -> &'static str {
         match self {
             Self::GetToken | Self::CreateToken | Self::DeleteToken => "token",
+            Self::GetRootCa | Self::GetNode => "provision",
             _ => "operator",
         }
     }

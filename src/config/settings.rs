@@ -169,6 +169,8 @@ pub struct ProvisionSettings {
     pub python: String,
     /// How long a minted bootstrap token lives.
     pub token_lifetime: Duration,
+    /// How long a host may take to join after its playbook went well.
+    pub join_timeout: Duration,
     /// Whether `cluster-info` must carry a signature for the token before the playbook starts.
     pub signer: Signer,
 }

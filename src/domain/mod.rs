@@ -40,4 +40,5 @@ pub use record::RecordError;
 pub use run::{JobState, Kind, Phase, Run, RunDetails, newest_by_host, run_name, run_prefix};
 pub use token::{
     BootstrapToken, NODE_GROUP, TOKEN_PREFIX, TOKEN_TYPE, Token, TokenError, TokenState, is_token_group,
+    run_token_id,
 };

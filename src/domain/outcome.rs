@@ -35,11 +35,13 @@ pub enum ExitCode {
     Interrupted = 18,
     /// Something that should not happen.
     Internal = 19,
+    /// The playbook went well, and the host did not join the cluster in time.
+    NotJoined = 20,
 }
 
 impl ExitCode {
     /// All of them, in order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Ready,
         Self::FailedTask,
         Self::UnreadableMessage,
@@ -51,6 +53,7 @@ impl ExitCode {
         Self::BackEnd,
         Self::Interrupted,
         Self::Internal,
+        Self::NotJoined,
     ];
 
     /// The number that the process exits with.
@@ -86,6 +89,7 @@ impl ExitCode {
             Self::BackEnd => "a back end failed",
             Self::Interrupted => "interrupted",
             Self::Internal => "internal error",
+            Self::NotJoined => "not joined",
         }
     }
 }

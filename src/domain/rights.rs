@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Problem;
 
-/// One right: to do this on objects of a kind, or on the one of a name, in a namespace.
+/// One right: to do this on objects of a kind, or on the one of a name, in a namespace or in the whole cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Right {
     /// The verb: `get`, `list`, `create`, `update`, `patch`, `delete`.
@@ -17,7 +17,7 @@ pub struct Right {
     pub resource: &'static str,
     /// The part of it, such as `log` of `pods`.
     pub subresource: Option<&'static str>,
-    /// The namespace.
+    /// The namespace; empty: in the whole cluster, or on objects that are in no namespace.
     pub namespace: String,
     /// The one object that it is about; none: those of any name.
     pub name: Option<String>,
@@ -43,7 +43,16 @@ impl fmt::Display for Right {
         if let Some(name) = &self.name {
             write!(f, " {name}")?;
         }
-        write!(f, " in namespace {}", self.namespace)
+        write!(f, " in {}", place(&self.namespace))
+    }
+}
+
+/// A namespace in words; empty: the whole cluster.
+#[must_use]
+pub fn place(namespace: &str) -> String {
+    match namespace {
+        "" => "the whole cluster".to_owned(),
+        namespace => format!("namespace {namespace}"),
     }
 }
 
@@ -129,6 +138,8 @@ mod tests {
             right("update", "configmaps", Some("c")).to_string(),
             "update configmaps c in namespace n"
         );
+        let node = Right { namespace: String::new(), ..right("get", "nodes", None) };
+        assert_eq!(node.to_string(), "get nodes in the whole cluster");
         let log = Right { subresource: Some("log"), ..right("get", "pods", None) };
         assert_eq!(log.to_string(), "get pods/log in namespace n");
     }

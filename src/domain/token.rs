@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use data_encoding::BASE64URL_NOPAD;
+use hmac::{Hmac, Mac};
 use jiff::Timestamp;
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 /// The alphabet of ids and secrets.
 const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
@@ -36,6 +39,24 @@ impl BootstrapToken {
         let id: String = letters.by_ref().take(ID).collect();
         let secret: String = letters.take(SECRET).collect();
         (secret.len() == SECRET).then_some(Self { id, secret })
+    }
+
+    /// A token for a run: its id is always the same for the run, so that another attempt finds what an earlier one left. Its
+    /// secret part comes from random bytes as in [`BootstrapToken::from_random`].
+    #[must_use]
+    pub fn of_run(uid: &str, bytes: &[u8]) -> Option<Self> {
+        Self::from_random(bytes).map(|token| Self { id: run_token_id(uid), ..token })
+    }
+
+    /// Whether a signature in `cluster-info` is this token's for this content: a detached JWS (RFC 7515, appendix F) with HS256. One of
+    /// an earlier token of the same id is not.
+    #[must_use]
+    pub fn has_signed(&self, content: &str, signature: &str) -> bool {
+        let Some((header, signed)) = signature.split_once("..") else { return false };
+        let Ok(signed) = BASE64URL_NOPAD.decode(signed.as_bytes()) else { return false };
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(self.secret.as_bytes()) else { return false };
+        mac.update(format!("{header}.{}", BASE64URL_NOPAD.encode(content.as_bytes())).as_bytes());
+        mac.verify_slice(&signed).is_ok()
     }
 
     /// Reads `id.secret`.
@@ -86,6 +107,14 @@ impl fmt::Display for BootstrapToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.…", self.id)
     }
+}
+
+/// The id of a run's token. It is no secret; two runs of the same id are one in two thousand millions.
+#[must_use]
+pub fn run_token_id(uid: &str) -> String {
+    let digest = Sha256::digest(format!("bootstrap token of run {uid}").as_bytes());
+    let letters = digest.iter().filter_map(|b| ALPHABET.get(usize::from(b % 36)));
+    letters.take(ID).map(|b| char::from(*b)).collect()
 }
 
 /// The type of a token's Secret.
@@ -231,6 +260,30 @@ mod tests {
                 let shown = format!("{token:?}{token}");
                 prop_assert!(!shown.contains(token.secret()));
             }
+        }
+    }
+
+    #[test]
+    fn a_runs_token_has_its_id_and_another_secret_each_time() {
+        let [one, two] = [7, 8].map(|byte| BootstrapToken::of_run("uid-1", &[byte; 64]).unwrap());
+        assert_eq!(BootstrapToken::parse(&one.reveal()), Ok(one.clone()));
+        assert_eq!((one.id(), one.id().len()), (two.id(), 6));
+        assert_ne!(one.secret(), two.secret());
+        let ids: std::collections::HashSet<String> =
+            (0..10_000).map(|n| run_token_id(&n.to_string())).collect();
+        assert!(ids.len() > 9_990 && ids.iter().all(|id| legal(id, ID)), "{}", ids.len());
+    }
+
+    #[test]
+    fn a_signature_is_known_by_secret_and_content() {
+        let token = BootstrapToken::parse("abcdef.0123456789abcdef").unwrap();
+        // Computed with Python's hmac over the same header and payload.
+        let jws = "eyJhbGciOiJIUzI1NiIsImtpZCI6ImFiY2RlZiJ9..0TaMGHmkUmrmJzX2IZH40z8KPjHdxhjPikTkoySmxlA";
+        assert!(token.has_signed("x", jws));
+        assert!(!token.has_signed("y", jws));
+        assert!(!BootstrapToken::parse("abcdef.0123456789abcdeg").unwrap().has_signed("x", jws));
+        for broken in ["", "..", "x..y", &jws[..jws.len() - 1], &jws.replace("..", ".")] {
+            assert!(!token.has_signed("x", broken), "{broken}");
         }
     }
 

@@ -19,6 +19,8 @@ use crate::domain::cluster::{Certificate, ClusterInfo, Served};
 pub struct JoinInfo {
     /// The API server's URL.
     pub endpoint: String,
+    /// The same as `HOST:PORT`, an IPv6 address in brackets: what kubeadm and load balancers take.
+    pub server: String,
     /// The CA's certificate, PEM.
     pub ca_cert: String,
     /// `sha256:…` over the CA's public key, as kubeadm's `--discovery-token-ca-cert-hash` wants it.
@@ -187,17 +189,53 @@ fn parse(kubeconfig: &str) -> Result<JoinInfo, String> {
     // While a CA is being replaced there are two; the hash of either would do.
     let chain = certificates(&pem).map_err(|e| format!("has a CA that cannot be read: {e}"))?;
     let first = chain.into_iter().next().ok_or("has no CA")?;
+    let server = host_port(&cluster.server)
+        .ok_or_else(|| format!("names a server that is no URL of one: {}", cluster.server))?;
     Ok(JoinInfo {
         endpoint: cluster.server,
+        server,
         ca_hash: first.key_hash,
         ca_cert: pem,
         kubeconfig: kubeconfig.to_owned(),
     })
 }
 
+/// `HOST:PORT` of a server's URL, in a form that a shell takes as it is.
+fn host_port(url: &str) -> Option<String> {
+    let uri: http::Uri = url.trim().parse().ok()?;
+    let host = uri.host()?;
+    let port = match uri.scheme_str() {
+        Some("https") => 443,
+        // That of the playground.
+        Some("http") => 80,
+        _ => return None,
+    };
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._[]:".contains(&b);
+    host.bytes().all(plain).then(|| format!("{host}:{}", uri.port_u16().unwrap_or(port)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_servers_place_is_safe_in_a_shell_and_has_brackets_and_a_port() {
+        for (url, place) in [
+            ("https://[2001:db8::1]:6443", Some("[2001:db8::1]:6443")),
+            ("https://[2001:db8::1]", Some("[2001:db8::1]:443")),
+            ("https://k8s.example.org:6443/", Some("k8s.example.org:6443")),
+            ("https://10.0.0.1", Some("10.0.0.1:443")),
+            ("http://127.0.0.1:8001", Some("127.0.0.1:8001")),
+            ("https://2001:db8::1:6443", None),
+            ("https://a$(id):1", None),
+            ("https://a;b:1", None),
+            ("ftp://a:1", None),
+            ("a:1", None),
+            ("", None),
+        ] {
+            assert_eq!(host_port(url).as_deref(), place, "{url}");
+        }
+    }
 
     const CA: &str = include_str!("../../tests/data/ca.pem");
 

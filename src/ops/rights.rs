@@ -12,6 +12,11 @@ const AT_ONCE: usize = 4;
 /// Asks for each right that an action needs. What is not answered is not known, and no reason not to try. Where the first is not
 /// answered the others are not asked for: the API server is away, or says such things to nobody.
 pub async fn look(kube: &Kube, environment: &Environment) -> Rights {
+    look_for(kube, environment, &Need::ALL).await
+}
+
+/// The same for these rights only.
+pub async fn look_for(kube: &Kube, environment: &Environment, needs: &[Need]) -> Rights {
     let review = |need: Need| async move {
         let right = need.right(kube.namespace(), &environment.targets);
         let answer = match kube.may(&right).await {
@@ -20,7 +25,7 @@ pub async fn look(kube: &Kube, environment: &Environment) -> Rights {
         };
         (need, (right, answer))
     };
-    let mut needs = Need::ALL.into_iter();
+    let mut needs = needs.iter().copied();
     let mut rights = Rights::default();
     if let Some(first) = needs.next() {
         let (who, (need, (right, answer))) = tokio::join!(kube.whoami(), review(first));

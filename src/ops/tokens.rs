@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::OpError;
 use super::activity::recorded;
+use super::{OpError, TRIES};
 use crate::backend::kube::{About, Kube, KubeErrorKind};
 use crate::config::{Permit, Signer};
 use crate::domain::activity::Deed;
@@ -34,6 +34,9 @@ pub struct NewToken {
     pub description: String,
     /// How long its signature is waited for; none where the cluster has no signer.
     pub signed_within: Option<Duration>,
+    /// The UID of the run that it is for, which gives it its id; none: a random id. What an earlier attempt of the run left under that
+    /// id is replaced, so that a run has one token at most.
+    pub run: Option<String>,
 }
 
 impl NewToken {
@@ -41,7 +44,13 @@ impl NewToken {
     #[must_use]
     pub fn for_node(lifetime: Duration, description: String, signer: Signer) -> Self {
         let signed_within = (signer == Signer::Required).then_some(SIGNED_WITHIN);
-        Self { lifetime, groups: vec![NODE_GROUP.to_owned()], description, signed_within }
+        Self { lifetime, groups: vec![NODE_GROUP.to_owned()], description, signed_within, run: None }
+    }
+
+    /// The same for the node that a run makes.
+    #[must_use]
+    pub fn for_run(uid: &str, lifetime: Duration, description: String, signer: Signer) -> Self {
+        Self { run: Some(uid.to_owned()), ..Self::for_node(lifetime, description, signer) }
     }
 }
 
@@ -74,23 +83,10 @@ pub async fn mint(kube: &Kube, permit: &Permit, new: &NewToken, by: &str) -> Res
         )));
     }
     let lifetime = SignedDuration::try_from(new.lifetime).unwrap_or(LONGEST).min(LONGEST);
-    let minted = loop {
-        let token = random()?;
-        let expires = Timestamp::now().checked_add(lifetime).unwrap_or(Timestamp::MAX);
-        match kube.create_token(permit, &token, expires, &new.groups, &new.description).await {
-            Err(error) if error.kind == KubeErrorKind::AlreadyExists => {}
-            Err(error) => {
-                // Where only the answer is lost there may be one that nobody would know of.
-                if error.kind == KubeErrorKind::Unreachable {
-                    kube.delete_token(permit, token.id()).await.ok();
-                }
-                let error = error.into();
-                super::activity::failed(kube, Deed::CreateToken, "token", by, &error);
-                return Err(error);
-            }
-            Ok(()) => break Minted { token, expires },
-        }
-    };
+    let creating = create(kube, permit, new, lifetime).await;
+    let minted = creating.inspect_err(|error| {
+        super::activity::failed(kube, Deed::CreateToken, "token", by, error);
+    })?;
     let about = About::Token(minted.token.id().to_owned());
     let note = |minted: &Minted| {
         let description =
@@ -110,6 +106,35 @@ pub async fn mint(kube: &Kube, permit: &Permit, new: &NewToken, by: &str) -> Res
         Err(error)
     };
     recorded(kube, permit, (Deed::CreateToken, &about, by), work, note).await
+}
+
+/// Creates the token's Secret: under an id that is free, or under the run's own.
+async fn create(
+    kube: &Kube,
+    permit: &Permit,
+    new: &NewToken,
+    lifetime: SignedDuration,
+) -> Result<Minted, OpError> {
+    for _ in 0..TRIES {
+        let token = random(new.run.as_deref())?;
+        let expires = Timestamp::now().checked_add(lifetime).unwrap_or(Timestamp::MAX);
+        match kube.create_token(permit, &token, expires, &new.groups, &new.description).await {
+            Ok(()) => return Ok(Minted { token, expires }),
+            // Left by an attempt that was killed. Its secret part nobody knows, and we may not read it.
+            Err(error) if error.kind == KubeErrorKind::AlreadyExists && new.run.is_some() => {
+                kube.delete_token(permit, token.id()).await?;
+            }
+            Err(error) if error.kind == KubeErrorKind::AlreadyExists => {}
+            Err(error) => {
+                // Where only the answer is lost there may be one that nobody would know of.
+                if error.kind == KubeErrorKind::Unreachable {
+                    kube.delete_token(permit, token.id()).await.ok();
+                }
+                return Err(error.into());
+            }
+        }
+    }
+    Err(OpError::Contended("create a bootstrap token: another has its id each time".to_owned()))
 }
 
 /// Deletes a token that was looked at.
@@ -169,11 +194,13 @@ pub async fn reveal(kube: &Kube, id: &str) -> Result<BootstrapToken, OpError> {
 /// When `cluster-info` is missing or cannot be read, or names a server that kubeadm could not be given.
 pub async fn join_command(kube: &Kube, token: &BootstrapToken) -> Result<String, OpError> {
     let info = super::cluster::join(kube).await?;
-    let server = host_port(&info.endpoint).ok_or_else(|| {
-        OpError::Missing(format!("cluster-info names a server that is no https URL: {}", info.endpoint))
-    })?;
+    if !info.endpoint.trim().to_ascii_lowercase().starts_with("https:") {
+        let text = format!("cluster-info names a server that is no https URL: {}", info.endpoint);
+        return Err(OpError::Missing(text));
+    }
     Ok(format!(
-        "kubeadm join {server} --token {} --discovery-token-ca-cert-hash {}",
+        "kubeadm join {} --token {} --discovery-token-ca-cert-hash {}",
+        info.server,
         token.reveal(),
         info.ca_hash
     ))
@@ -191,21 +218,17 @@ pub async fn clock_warning(kube: &Kube) -> Option<String> {
     })
 }
 
-/// `HOST:PORT` of the API server's URL, in a form that a shell takes as it is.
-fn host_port(url: &str) -> Option<String> {
-    let uri: http::Uri = url.trim().parse().ok()?;
-    let host = uri.host()?;
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._[]:".contains(&b);
-    (uri.scheme_str() == Some("https") && host.bytes().all(plain))
-        .then(|| format!("{host}:{}", uri.port_u16().unwrap_or(443)))
-}
-
-fn random() -> Result<BootstrapToken, OpError> {
+/// A new token, with the id of the run if it is for one.
+fn random(run: Option<&str>) -> Result<BootstrapToken, OpError> {
     for _ in 0..4 {
         let mut bytes = [0; 64];
         getrandom::fill(&mut bytes)
             .map_err(|e| OpError::Missing(format!("this machine gives no random numbers: {e}")))?;
-        if let Some(token) = BootstrapToken::from_random(&bytes) {
+        let token = match run {
+            Some(uid) => BootstrapToken::of_run(uid, &bytes),
+            None => BootstrapToken::from_random(&bytes),
+        };
+        if let Some(token) = token {
             return Ok(token);
         }
     }
@@ -217,12 +240,18 @@ async fn signed(kube: &Kube, minted: &Minted, patience: Duration) -> Result<(), 
     let started = tokio::time::Instant::now();
     loop {
         let info = super::cluster::info(kube).await?;
-        if info.get(&format!("{SIGNATURE}{id}")).is_some() {
+        let content = info.get("kubeconfig").unwrap_or_default();
+        // That of an earlier token of the same id stays until the signer has seen the new one.
+        let signature = info.get(&format!("{SIGNATURE}{id}"));
+        if signature.is_some_and(|signature| minted.token.has_signed(content, signature)) {
             return Ok(());
         }
         if started.elapsed() > patience {
             let others = info.keys().any(|key| key.starts_with(SIGNATURE));
-            let why = unsigned(kube, minted, others).await;
+            let why = match signature {
+                Some(_) => "the one that is there is of another secret part: signing fails, or is slow (see the log of kube-controller-manager)".to_owned(),
+                None => unsigned(kube, minted, others).await,
+            };
             let seconds = patience.as_secs();
             return Err(OpError::Missing(format!(
                 "cluster-info got no signature for token {id} within {seconds} s: {why}"
@@ -249,25 +278,4 @@ async fn unsigned(kube: &Kube, minted: &Minted, others: bool) -> String {
             .to_owned();
     }
     "no token has one: is the bootstrap signer on? (kube-controller-manager --controllers=*,bootstrapsigner; or set provision.signer = \"off\")".to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_servers_place_is_safe_in_a_shell() {
-        for (url, place) in [
-            ("https://[2001:db8::1]:6443", Some("[2001:db8::1]:6443")),
-            ("https://k8s.example.org:6443/", Some("k8s.example.org:6443")),
-            ("https://10.0.0.1", Some("10.0.0.1:443")),
-            ("https://a$(id):1", None),
-            ("https://a;b:1", None),
-            ("http://a:1", None),
-            ("a:1", None),
-            ("", None),
-        ] {
-            assert_eq!(host_port(url).as_deref(), place, "{url}");
-        }
-    }
 }

@@ -128,6 +128,7 @@ impl Folder {
             "job": {"template": self.path("job.yaml"), "image": "hostwright:play", "backoff_limit": 1, "deadline": "30m", "grace": "10s"},
             "provision": {
                 "message_timeout": "2m",
+                "join_timeout": "1m",
                 "ansible_playbook": python.ansible_playbook,
                 "python": python.python,
             },

@@ -24,7 +24,7 @@ macro_rules! files {
 }
 
 /// Every file of `assets/policy` (a test compares).
-const FILES: [(&str, &str); 26] = files![
+const FILES: [(&str, &str); 27] = files![
     "README.md",
     "ansible.cfg",
     "group_vars/all.yml",
@@ -46,6 +46,7 @@ const FILES: [(&str, &str); 26] = files![
     "roles/k8s_controller/templates/haproxy.cfg.j2",
     "roles/k8s_worker/defaults/main.yml",
     "roles/k8s_worker/tasks/main.yml",
+    "roles/k8s_worker/tasks/played-kubelet.yml",
     "roles/k8s_worker/templates/bootstrap-kubelet.conf.j2",
     "roles/k8s_worker/templates/join.yaml.j2",
     "roles/k8s_worker/templates/kubelet.yaml.j2",

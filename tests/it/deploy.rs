@@ -152,7 +152,13 @@ fn every_object_is_where_the_environment_says_and_fits_the_others() {
     assert!(!text.contains("serviceaccount:hostwright:") && text.contains("serviceaccount:provisioning:"));
     for object in &objects {
         let namespace = object["metadata"]["namespace"].as_str();
-        let everywhere = ["Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"];
+        let everywhere = [
+            "Namespace",
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
+            "ClusterRole",
+            "ClusterRoleBinding",
+        ];
         if everywhere.iter().any(|kind| object["kind"] == *kind) {
             assert_eq!(namespace, None, "{object}");
         } else {
@@ -165,14 +171,25 @@ fn every_object_is_where_the_environment_says_and_fits_the_others() {
             assert_eq!(subject["namespace"], "provisioning");
             find(&objects, "ServiceAccount", subject["name"].as_str().unwrap());
         }
-        if object["kind"] == "RoleBinding" {
-            find(&objects, "Role", object["roleRef"]["name"].as_str().unwrap());
+        for (binding, role) in [("RoleBinding", "Role"), ("ClusterRoleBinding", "ClusterRole")] {
+            if object["kind"] == binding {
+                assert_eq!(object["roleRef"]["kind"], role);
+                find(&objects, role, object["roleRef"]["name"].as_str().unwrap());
+            }
         }
     }
     let targets = find(&objects, "ConfigMap", "scrape");
     assert_eq!((&targets["metadata"]["namespace"], targets.get("data")), (&json!("monitoring"), None));
     let role = find(&objects, "Role", "hostwright-targets");
     assert_eq!(role["rules"][0]["resourceNames"], json!(["scrape"]));
+
+    // All that is allowed in the whole cluster, and to whom.
+    let wide: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "ClusterRole").collect();
+    assert_eq!((wide.len(), &wide[0]["rules"][0]["resources"]), (1, &json!(["nodes"])));
+    assert_eq!((&wide[0]["rules"][0]["verbs"], wide[0]["rules"][1].is_null()), (&json!(["get"]), true));
+    let bound = find(&objects, "ClusterRoleBinding", "hostwright-nodes");
+    assert_eq!(bound["subjects"].as_array().unwrap().len(), 1);
+    assert_eq!(bound["subjects"][0]["name"], "hostwright-provision");
 
     let server = find(&objects, "Deployment", "hostwright-server");
     let pod = &server["spec"]["template"];

@@ -35,6 +35,7 @@ mod gate;
 mod ground;
 mod guards;
 mod hostile;
+mod joining;
 mod journey;
 mod kube_auth;
 mod leash;

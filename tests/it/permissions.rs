@@ -134,6 +134,43 @@ pub(crate) fn note(key: &str, text: &str) -> Value {
     json!({"metadata": {"annotations": {format!("hostwright.dev/{key}"): text}}})
 }
 
+/// Whether what is shipped gives an account a right.
+fn given(objects: &[Value], account: &str, right: &hostwright::domain::rights::Right) -> bool {
+    let has = |list: &Value, word: &str| list.as_array().unwrap().iter().any(|item| item == word);
+    let wide = right.namespace.is_empty();
+    let (binding, role) = if wide { ("ClusterRoleBinding", "ClusterRole") } else { ("RoleBinding", "Role") };
+    let here = |object: &&Value| wide || object["metadata"]["namespace"] == right.namespace.as_str();
+    let of = |kind: &'static str| objects.iter().filter(move |o| o["kind"] == kind).filter(here);
+    of(binding)
+        .filter(|b| b["subjects"].as_array().unwrap().iter().any(|subject| subject["name"] == account))
+        .flat_map(|b| of(role).filter(|role| role["metadata"]["name"] == b["roleRef"]["name"]))
+        .flat_map(|role| role["rules"].as_array().unwrap())
+        .any(|rule| {
+            has(&rule["apiGroups"], right.group)
+                && has(&rule["resources"], &right.resource())
+                && has(&rule["verbs"], right.verb)
+                && rule
+                    .get("resourceNames")
+                    .is_none_or(|names| right.name.as_ref().is_some_and(|name| has(names, name)))
+        })
+}
+
+#[test]
+fn what_a_run_is_said_to_need_is_what_it_is_given() {
+    let objects = shipped();
+    let settings = hostwright::config::TargetSettings {
+        namespace: "default".into(),
+        name: "scrape-collectd".into(),
+        key: String::new(),
+        port: 0,
+    };
+    for need in hostwright::config::Need::PROVISION {
+        let right = need.right("hostwright", &settings);
+        assert!(given(&objects, "hostwright-provision", &right), "nothing gives {right}");
+        assert!(!given(&objects, "hostwright-nobody", &right), "{right}");
+    }
+}
+
 /// A cluster with everything that is shipped in it: a server takes it as a dry run first.
 pub(crate) async fn installed() -> (Ground, Caller) {
     let (ground, objects) = (Ground::new().await, shipped());
@@ -183,6 +220,8 @@ async fn each_account_may_do_what_it_must_and_nothing_else() {
     for probe in probes {
         caller.until_refused(&probe).await;
     }
+    let node = json!({"metadata": {"name": "web-1.example.org"}});
+    assert!(caller.call(None, None, Method::POST, "/api/v1/nodes", &node).await.0 < 300);
     let targets = "/api/v1/namespaces/default/configmaps/scrape-collectd";
     let none = json!({});
     let (get, post, patch, delete) = (Method::GET, Method::POST, Method::PATCH, Method::DELETE);
@@ -250,6 +289,11 @@ async fn each_account_may_do_what_it_must_and_nothing_else() {
         ("provision", None, &patch, job.clone(), note("outcome", "x"), "only its own run"),
         ("provision", None, &get, jobs.into(), none.clone(), "cannot list"),
         ("provision", None, &get, secrets.into(), none.clone(), "cannot list"),
+        ("provision", None, &get, "/api/v1/nodes/web-1.example.org".into(), none.clone(), ""),
+        ("provision", None, &get, "/api/v1/nodes".into(), none.clone(), "cannot list"),
+        ("provision", None, &delete, "/api/v1/nodes/web-1.example.org".into(), none.clone(), "cannot delete"),
+        ("server", None, &get, "/api/v1/nodes/web-1.example.org".into(), none.clone(), "cannot get"),
+        ("operator", None, &get, "/api/v1/nodes/web-1.example.org".into(), none.clone(), "cannot get"),
         ("provision", None, &post, secrets.into(), token("bbbbbb", |_| {}), ""),
         ("provision", None, &post, secrets.into(), token("cccccc", group), "only the group"),
         ("provision", None, &post, secrets.into(), token("dddddd", no_end), "has an end"),

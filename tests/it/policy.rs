@@ -50,13 +50,14 @@ impl Policy {
         );
         let join = serde_json::json!({
             "token": "abcdef.0123456789abcdef",
-            "endpoint": "[2001:db8::1]:6443",
+            "endpoint": "https://[2001:db8::1]:6443",
+            "server": "[2001:db8::1]:6443",
             "ca_hash": "sha256:00",
             "ca_cert": CA,
             "cluster_info": "apiVersion: v1\nkind: Config\nclusters:\n- name: ''\n  cluster: {server: 'https://[2001:db8::1]:6443'}\n",
         });
         let variables = format!(
-            "hosts_dir: {}\nhostwright_run: !unsafe \"6ff1\"\nhostwright_address: !unsafe \"192.0.2.7\"\n\
+            "hosts_dir: {}\nkubelet_is_played: false\nhostwright_run: !unsafe \"6ff1\"\nhostwright_address: !unsafe \"192.0.2.7\"\n\
              hostwright_facts: !unsafe {}\nhostwright_keys: !unsafe {}\nhostwright_join: !unsafe {join}\nhostwright_root_ca: !unsafe {}\n",
             serde_json::json!(folder.path().join("hosts")),
             serde_json::json!({"kernel": HOSTILE, HOSTILE: 1}),

@@ -224,11 +224,12 @@ async fn members_of_the_cluster_get_what_they_need() {
     let out = stage.dir.path().join("join");
     let task = |more: &str| {
         local(&format!(
-            "- copy:\n    dest: {}\n    content: \"{{{{ {{'join': hostwright_join, 'ca': hostwright_root_ca}} | to_json }}}}\"\n  diff: false\n  no_log: true\n{more}",
+            "- copy:\n    dest: {}\n    content: \"{{{{ {{'join': hostwright_join, 'node': hostwright_node_name, 'ca': hostwright_root_ca}} | to_json }}}}\"\n  diff: false\n  no_log: true\n{more}",
             out.display()
         ))
     };
     std::fs::write(stage.policy().join("site.yml"), task("")).unwrap();
+    stage.node(HOST, true).await;
     let run = stage.approved(&site(&["k8s_worker", "k8s_controller"])).await;
     let (exit, log) = stage.provision(&run).await;
     assert_eq!(exit, ExitCode::Ready);
@@ -236,20 +237,25 @@ async fn members_of_the_cluster_get_what_they_need() {
     let join = &known["join"];
     let token = hostwright::domain::BootstrapToken::parse(join["token"].as_str().unwrap()).unwrap();
     assert!(!log.contains(token.secret()) && log.contains(token.id()));
-    assert_eq!(join["endpoint"], "https://[2001:db8::1]:6443");
+    assert_eq!(
+        (&join["endpoint"], &join["server"]),
+        (&json!("https://[2001:db8::1]:6443"), &json!("[2001:db8::1]:6443"))
+    );
+    assert_eq!(known["node"], HOST);
     assert!(join["ca_hash"].as_str().unwrap().starts_with("sha256:"));
     assert_eq!(
         (join["ca_cert"].as_str().unwrap().trim(), known["ca"].as_str().unwrap().trim()),
         (CA.trim(), CA.trim())
     );
     assert!(join["cluster_info"].as_str().unwrap().contains("certificate-authority-data"));
-    assert_eq!((stage.tokens().await, stage.targets().await), (1, vec![]));
+    // It has joined: its token is good for nothing more.
+    assert_eq!((stage.tokens().await, stage.targets().await), (0, vec![]));
 
     // A failed host does not join: its token goes.
     std::fs::write(stage.policy().join("site.yml"), task("- fail: {}")).unwrap();
     let run = stage.approved(&site(&["k8s_worker", "k8s_controller"])).await;
     assert_eq!(stage.provision(&run).await.0, ExitCode::FailedTask);
-    assert_eq!(stage.tokens().await, 1);
+    assert_eq!(stage.tokens().await, 0);
 }
 
 #[tokio::test]
@@ -489,7 +495,7 @@ async fn what_cannot_be_read_or_is_anothers_is_a_dead_letter() {
     }
 }
 
-async fn until(condition: impl Fn() -> bool) {
+pub(crate) async fn until(condition: impl Fn() -> bool) {
     let wait = async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(20)).await;

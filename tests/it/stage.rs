@@ -72,6 +72,7 @@ impl Stage {
                 "work_dir": provision.work_dir,
                 "ansible_playbook": provision.ansible_playbook,
                 "python": provision.python,
+                "join_timeout": format!("{}ms", provision.join_timeout.as_millis()),
             },
             "environments": {environment.name.as_str(): {
                 "kubernetes": {"kubeconfig": environment.kubernetes.kubeconfig},
@@ -144,10 +145,35 @@ impl Stage {
     }
 
     pub(crate) async fn tokens(&self) -> usize {
-        let client = kube::Client::try_from(kube::Config::new(self.kube.server().parse().unwrap())).unwrap();
+        self.token_names().await.len()
+    }
+
+    pub(crate) async fn token_names(&self) -> Vec<String> {
         let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
-            kube::Api::namespaced(client, "kube-system");
-        secrets.list(&kube::api::ListParams::default()).await.unwrap().items.len()
+            kube::Api::namespaced(self.client(), "kube-system");
+        let list = secrets.list(&kube::api::ListParams::default()).await.unwrap();
+        list.items.into_iter().map(|secret| secret.metadata.name.unwrap()).collect()
+    }
+
+    fn client(&self) -> kube::Client {
+        kube::Client::try_from(kube::Config::new(self.kube.server().parse().unwrap())).unwrap()
+    }
+
+    /// Makes a Node as its kubelet would, or writes anew how it stands.
+    pub(crate) async fn node(&self, name: &str, ready: bool) {
+        let nodes: kube::Api<k8s_openapi::api::core::v1::Node> = kube::Api::all(self.client());
+        let node = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+        match nodes.create(&kube::api::PostParams::default(), &node).await {
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}
+            made => drop(made.unwrap()),
+        }
+        let (status, reason) = if ready { ("True", "KubeletReady") } else { ("False", "KubeletNotReady") };
+        let condition = json!({
+            "type": "Ready", "status": status, "reason": reason, "message": "said the kubelet",
+            "lastHeartbeatTime": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        });
+        let patch = kube::api::Patch::Merge(json!({"status": {"conditions": [condition]}}));
+        nodes.patch_status(name, &kube::api::PatchParams::default(), &patch).await.unwrap();
     }
 }
 
@@ -204,6 +230,7 @@ pub(crate) fn settings_of(
             ansible_playbook: ansible_playbook.to_string_lossy().into_owned(),
             python: python.to_string_lossy().into_owned(),
             token_lifetime: Duration::from_secs(600),
+            join_timeout: Duration::from_secs(120),
             signer: Signer::Required,
         },
         environment: Environment {

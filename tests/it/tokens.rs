@@ -19,6 +19,7 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::ground::{Ground, answering};
+use crate::support::manager::signature;
 
 const SECRET: &str = "0123456789abcdef";
 
@@ -215,6 +216,8 @@ struct Told {
     signs_after: Option<Duration>,
     /// Another token's signature is there.
     others: bool,
+    /// What is signed is an earlier token of the same id.
+    another: bool,
     /// The token cleaner takes each token at once.
     cleans: bool,
     token: Option<(Value, Instant)>,
@@ -265,8 +268,10 @@ impl Stub {
         if let (Some((secret, at)), Some(after)) = (&told.token, told.signs_after)
             && at.elapsed() >= after
         {
-            let id = secret["stringData"]["token-id"].as_str().unwrap();
-            data[format!("jws-kubeconfig-{id}")] = json!("x..y");
+            let field = |key: &str| secret["stringData"][key].as_str().unwrap();
+            let signing = if told.another { SECRET } else { field("token-secret") };
+            let id = field("token-id");
+            data[format!("jws-kubeconfig-{id}")] = json!(signature(id, signing, "x"));
         }
         Json(
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cluster-info"}, "data": data}),
@@ -275,7 +280,7 @@ impl Stub {
 }
 
 fn never() -> Told {
-    Told { signs_after: None, others: false, cleans: false, token: None, deleted: 0 }
+    Told { signs_after: None, others: false, another: false, cleans: false, token: None, deleted: 0 }
 }
 
 async fn minted(kube: &Kube, patience: Duration) -> Result<tokens::Minted, OpError> {
@@ -302,6 +307,7 @@ async fn a_signature_that_does_not_come_is_explained_and_the_token_deleted() {
         (never(), "is the bootstrap signer on?"),
         (Told { others: true, ..never() }, "other tokens have one"),
         (Told { cleans: true, ..never() }, "the token is gone"),
+        (Told { another: true, signs_after: Some(Duration::ZERO), ..never() }, "of another secret part"),
     ] {
         let (stub, kube, _dir) = Stub::start(told).await;
         let error = minted(&kube, Duration::from_millis(300)).await.unwrap_err().to_string();

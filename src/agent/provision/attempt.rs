@@ -1,4 +1,4 @@
-//! One attempt: the policy, what the groups need, the files for Ansible, the playbook, the target.
+//! One attempt: the policy, what the groups need, the files for Ansible, the playbook, the Node, the target.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use super::policy::{self, Fetched};
 use super::recording::{self, Recording};
 use super::session::Session;
 use super::work::Work;
-use super::{End, Failure, join, unless_stopped, verdict};
+use super::{End, Failure, join, joined, unless_stopped, verdict};
 use crate::backend::ansible::{Playbook, PolicyConfig, Variables, inventory, known_hosts};
 use crate::backend::git;
+use crate::domain::ExitCode;
 use crate::domain::target::NewTarget;
-use crate::domain::{BootstrapToken, ExitCode};
 use crate::ops::targets;
 
 /// What is kept of the pod's grace period for everything after the playbook's end.
@@ -27,13 +27,13 @@ const RESERVE: Duration = Duration::from_secs(10);
 #[derive(Default)]
 struct Traces {
     /// The token that was minted.
-    token: Option<BootstrapToken>,
+    token: Option<join::Minted>,
     /// The playbooks that ARA recorded.
     playbooks: Vec<u64>,
 }
 
-/// Makes the attempt, and removes what it leaves: the work folder always, a minted token unless the host is to join with it.
-/// Returns with it the ids of ARA's playbooks.
+/// Makes the attempt, and removes what it leaves: the work folder, and the token that it minted: a host that has joined needs it no
+/// more, another one shall not. Returns with it the ids of ARA's playbooks.
 pub(super) async fn attempt<W: AsyncWrite + Unpin>(
     session: &Session<'_>,
     details: &Details,
@@ -52,11 +52,11 @@ pub(super) async fn attempt<W: AsyncWrite + Unpin>(
         Ok(end) => end,
         Err(failure) => failure.into(),
     };
-    let joins = end.exit == ExitCode::Ready && !details.parameters.check;
-    if let Some(token) = traces.token.filter(|_| !joins)
-        && let Err(error) = join::revoke(session, &token).await
-    {
-        end.note(format!("token {} stays until it expires: {error}", token.id()));
+    if let Some(join::Minted { token, .. }) = traces.token {
+        match join::revoke(session, &token).await {
+            Ok(()) => log.say(format!("bootstrap token {token} deleted")).await,
+            Err(error) => end.note(format!("token {} stays until it expires: {error}", token.id())),
+        }
     }
     if let Err(error) = work.close() {
         end.note(format!("the work folder stays: {error}"));
@@ -83,7 +83,7 @@ async fn apply<W: AsyncWrite + Unpin>(
         log.say(format!("results are not recorded: {reason}")).await;
     }
     let needed = join::prepare(session, details, &mut traces.token).await?;
-    if let Some(token) = &traces.token {
+    if let Some(join::Minted { token, .. }) = &traces.token {
         log.say(format!("bootstrap token {token} minted")).await;
     }
     let inputs = Inputs::write(session, details, work, needed)?;
@@ -94,6 +94,13 @@ async fn apply<W: AsyncWrite + Unpin>(
     match recording.playbooks(session).await {
         Ok(ids) => traces.playbooks = ids,
         Err(reason) => end.note(format!("it is not known what was recorded: {reason}")),
+    }
+    if end.exit == ExitCode::Ready
+        && let Some(minted) = &traces.token
+        && let Err(failure) = joined::wait(session, join::node_name(details), minted, log).await
+    {
+        let text = format!("the playbook went well ({}), but {}", end.text, failure.text);
+        return Ok(End { exit: failure.exit, text, ..end });
     }
     if end.exit == ExitCode::Ready && !details.parameters.check {
         add_target(session, details, log).await.map_err(|failure| {

@@ -1,7 +1,7 @@
 //! `hostwright provision`: what a run's pod does, from its message to the outcome on the Job.
 //!
 //! `main` calls [`run`] in a Job's pod; in the playground the Job runner starts the same as a child process. It changes nothing
-//! but its own run, the targets, and the token that it mints. The order at the end is what makes a run survive a kill at any
+//! but its own run, the targets, and the token that it mints and deletes. The order at the end is what makes a run survive a kill at any
 //! moment: the outcome is written on the Job first, and the message is acknowledged last, so whatever dies in between is found
 //! by the Job's next pod.
 
@@ -9,6 +9,7 @@ mod attempt;
 mod details;
 mod finish;
 mod join;
+mod joined;
 mod log;
 mod own;
 mod patience;

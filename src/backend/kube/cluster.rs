@@ -125,7 +125,7 @@ impl Kube {
             group: Some(right.group.to_owned()),
             resource: Some(right.resource.to_owned()),
             subresource: right.subresource.map(str::to_owned),
-            namespace: Some(right.namespace.clone()),
+            namespace: Some(right.namespace.clone()).filter(|namespace| !namespace.is_empty()),
             name: right.name.clone(),
             ..ResourceAttributes::default()
         };

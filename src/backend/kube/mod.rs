@@ -11,6 +11,7 @@ mod error;
 mod events;
 mod job;
 mod lease;
+mod nodes;
 mod pin;
 mod pods;
 mod runs;
@@ -34,6 +35,7 @@ pub use error::{KubeError, KubeErrorKind};
 pub use events::{About, ActivityEvent};
 pub use job::{JobTemplate, NewRun, TemplateError};
 pub use lease::Holder;
+pub use nodes::NodeState;
 pub use pin::{NO_CLUSTER, Pin, pin};
 pub use watch::RunsEvent;
 

@@ -52,6 +52,7 @@ fn provision(settings: &Settings) -> Value {
         "ansible_playbook": provision.ansible_playbook,
         "python": provision.python,
         "token_lifetime": seconds(provision.token_lifetime),
+        "join_timeout": seconds(provision.join_timeout),
         "signer": match provision.signer {
             Signer::Required => "required",
             Signer::Off => "off",

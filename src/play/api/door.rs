@@ -1,6 +1,7 @@
 //! The door: who is let in, as whom, and to what.
 
 use http::{HeaderMap, Method, header};
+use jiff::Timestamp;
 use subtle::ConstantTimeEq;
 
 use super::identity::{self, Caller};
@@ -10,7 +11,8 @@ use super::route::Route;
 use super::server::Server;
 use super::status::{Answer, Failure};
 use super::store::Key;
-use super::{access, rbac, signer, tokens};
+use super::{access, bootstrap, rbac, signer, tokens};
+use crate::domain::BootstrapToken;
 
 /// Compares without telling by the time where they differ.
 fn same(given: &str, token: &str) -> bool {
@@ -104,6 +106,10 @@ impl Server {
         let Some(given) = bearer.map(|(_, given)| given.trim()) else { return Err(Failure::unauthorized()) };
         if self.token.as_ref().is_some_and(|token| same(given, token)) {
             return Ok(admin());
+        }
+        if let Ok(token) = BootstrapToken::parse(given) {
+            let caller = self.store.with(|inner| bootstrap::caller(inner, &token, Timestamp::now()));
+            return caller.map(Some).ok_or_else(Failure::unauthorized);
         }
         let account = self.store.with(|inner| self.tokens.caller(inner, given));
         match account {

@@ -14,7 +14,7 @@ use super::store::Inner;
 
 /// The group that may do everything.
 const MASTERS: &str = "system:masters";
-const AUTHENTICATED: &str = "system:authenticated";
+pub(super) const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 const ANONYMOUS: &str = "system:anonymous";
 /// The group whose resources stand for the parts of an identity.

@@ -82,7 +82,11 @@ pub(super) static RESOURCES: [Resource; 23] = [
         verbs: STAYING,
         ..resource(Kind::Namespace, "", "namespaces", "namespace", "Namespace", &["ns"])
     },
-    Resource { namespaced: false, ..resource(Kind::Node, "", "nodes", "node", "Node", &["no"]) },
+    Resource {
+        namespaced: false,
+        status: true,
+        ..resource(Kind::Node, "", "nodes", "node", "Node", &["no"])
+    },
     Resource { status: true, ..resource(Kind::Pod, "", "pods", "pod", "Pod", &["po"]) },
     resource(Kind::Secret, "", "secrets", "secret", "Secret", &[]),
     resource(Kind::ServiceAccount, "", "serviceaccounts", "serviceaccount", "ServiceAccount", &["sa"]),

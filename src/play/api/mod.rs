@@ -16,11 +16,13 @@
 //! | `rules`, `meta`, `job`, `jobstatus`, `podspec`, `events`, `manifests`, `schema` | what objects look like and what is refused |
 //! | `store`, `stored`, `journal` | where they are, in memory and on the disk |
 //! | `controllers`, `collect`, `signer`, `seeds` | what happens by itself |
+//! | `bootstrap` | who comes with a bootstrap token |
 //! | `logs` | the files that the Job runner writes |
 
 mod access;
 mod admission;
 mod apply;
+mod bootstrap;
 mod collect;
 mod controllers;
 mod delete;

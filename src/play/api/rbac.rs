@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use super::bootstrap;
 use super::identity::Caller;
 use super::kinds::{Kind, RBAC};
 use super::meta::{items, text};
@@ -211,6 +212,9 @@ fn built_in(caller: &Caller) -> Vec<Value> {
         }));
         let paths = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
         rules.push(serde_json::json!({ "verbs": ["get"], "nonResourceURLs": paths }));
+    }
+    if caller.is_in(bootstrap::GROUP) {
+        rules.extend(bootstrap::rules());
     }
     rules
 }

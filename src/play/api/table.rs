@@ -71,9 +71,21 @@ fn cells(kind: Kind, object: &Value, now: Timestamp) -> Vec<Value> {
         Kind::Lease => vec![name, at("/spec/holderIdentity"), age],
         Kind::Namespace => vec![name, at("/status/phase"), age],
         Kind::ServiceAccount => vec![name, json!(items(object, "/secrets").len()), age],
-        Kind::Node => vec![name, json!("Unknown"), at("/status/nodeInfo/kubeletVersion"), age],
+        Kind::Node => vec![name, json!(node(object)), at("/status/nodeInfo/kubeletVersion"), age],
         _ => vec![name, age],
     }
+}
+
+/// As kubectl shows it: what the kubelet said last, and whether new pods are kept away.
+fn node(object: &Value) -> String {
+    let ready = items(object, "/status/conditions").iter().find(|c| text(c, "/type") == Some("Ready"));
+    let status = match ready.and_then(|ready| text(ready, "/status")) {
+        Some("True") => "Ready",
+        Some(_) => "NotReady",
+        None => "Unknown",
+    };
+    let closed = if truth(object, "/spec/unschedulable") { ",SchedulingDisabled" } else { "" };
+    format!("{status}{closed}")
 }
 
 fn job(object: &Value, name: Value, age: Value, now: Timestamp) -> Vec<Value> {

@@ -150,7 +150,7 @@ async fn sign(client: &Client) -> kube::Result<()> {
     let before = data.clone();
     data.retain(|key, _| !key.starts_with(SIGNATURE));
     if let Some(content) = data.get("kubeconfig").cloned() {
-        data.extend(secrets.items.iter().filter_map(|secret| signature(secret, &content)));
+        data.extend(secrets.items.iter().filter_map(|secret| signed(secret, &content)));
     }
     if *data != before {
         infos.replace("cluster-info", &PostParams::default(), &info).await?;
@@ -159,7 +159,7 @@ async fn sign(client: &Client) -> kube::Result<()> {
 }
 
 /// The key and the detached signature (JWS, HS256) that a token adds to `cluster-info`.
-fn signature(secret: &Secret, content: &str) -> Option<(String, String)> {
+fn signed(secret: &Secret, content: &str) -> Option<(String, String)> {
     let data: BTreeMap<&str, &str> = secret
         .data
         .iter()
@@ -173,9 +173,13 @@ fn signature(secret: &Secret, content: &str) -> Option<(String, String)> {
     if !signs || over {
         return None;
     }
+    Some((format!("{SIGNATURE}{id}"), signature(id, key, content)))
+}
+
+/// What the token `id.key` adds to `cluster-info` with this content.
+pub(crate) fn signature(id: &str, key: &str, content: &str) -> String {
     let header = BASE64URL_NOPAD.encode(json!({"alg": "HS256", "kid": id}).to_string().as_bytes());
-    let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).ok()?;
+    let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).unwrap();
     mac.update(format!("{header}.{}", BASE64URL_NOPAD.encode(content.as_bytes())).as_bytes());
-    let signed = BASE64URL_NOPAD.encode(&mac.finalize().into_bytes());
-    Some((format!("{SIGNATURE}{id}"), format!("{header}..{signed}")))
+    format!("{header}..{}", BASE64URL_NOPAD.encode(&mac.finalize().into_bytes()))
 }

@@ -7,7 +7,7 @@ pub(crate) mod apiserver;
 pub(crate) mod certificates;
 pub(crate) mod envtest;
 mod front;
-mod manager;
+pub(crate) mod manager;
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
