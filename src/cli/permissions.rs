@@ -66,14 +66,14 @@ pub(super) async fn run(context: &Context<'_>, asked: &Permissions) -> Result<()
     let environment = &context.settings.environment;
     if asked.provision {
         let rights = ops::rights::look_for(&context.kube, environment, &Need::PROVISION).await;
-        return print(context, &report(&rights, vec![("provision", &Need::PROVISION[..])]));
+        return print(context, &report(&rights, &[("provision", &Need::PROVISION[..])]));
     }
     let rights = ops::rights::look(&context.kube, environment).await;
     let actions: Vec<Action> = match asked.actions.as_slice() {
         [] => all(environment.playground).collect(),
         named => named.to_vec(),
     };
-    print(context, &report(&rights, needs(&actions)))
+    print(context, &report(&rights, &needs(&actions)))
 }
 
 /// What each action needs.
@@ -99,7 +99,7 @@ fn print(context: &Context<'_>, report: &Report) -> Result<(), Failure> {
     }
 }
 
-fn report(rights: &Rights, rows: Vec<(&'static str, &[Need])>) -> Report {
+fn report(rights: &Rights, rows: &[(&'static str, &[Need])]) -> Report {
     let answer = |need: &Need| rights.answers.get(need);
     let right = |need: &Need| answer(need).map(|(right, _)| right.to_string());
     let denied = |need: &Need| match answer(need) {
@@ -129,7 +129,7 @@ fn report(rights: &Rights, rows: Vec<(&'static str, &[Need])>) -> Report {
 
 /// The rules that are missing for any action, and what is not known, in lines.
 pub(super) fn summary(rights: &Rights) -> String {
-    let report = report(rights, needs(&all(false).collect::<Vec<_>>()));
+    let report = report(rights, &needs(&all(false).collect::<Vec<_>>()));
     let who = report.user.unwrap_or_else(|| "not known".to_owned());
     let problem = report.problem.map(|problem| format!("\nnot known: {problem}")).unwrap_or_default();
     let missing: Vec<String> =

@@ -282,7 +282,7 @@ mod tests {
         assert!(token.has_signed("x", jws));
         assert!(!token.has_signed("y", jws));
         assert!(!BootstrapToken::parse("abcdef.0123456789abcdeg").unwrap().has_signed("x", jws));
-        for broken in ["", "..", "x..y", &jws[..jws.len() - 1], &jws.replace("..", ".")] {
+        for broken in ["", "..", "x..y", jws.trim_end_matches('A'), &jws.replace("..", ".")] {
             assert!(!token.has_signed("x", broken), "{broken}");
         }
     }

@@ -1224,6 +1224,90 @@ async fn a_token_keeps_strangers_out() {
 }
 
 #[tokio::test]
+async fn a_bootstrap_token_may_do_what_a_kubelet_does_to_join_and_nothing_else() {
+    for ours in [None, Some("let-me-in")] {
+        let server = Server::with(tempfile::tempdir().unwrap(), |o| o.token = ours.map(str::to_owned)).await;
+        let (client, own) = (server.client(), format!("Bearer {}", ours.unwrap_or("anything")));
+        let call = async |method: &str, path: &str, who: &str, body: Value| {
+            let kind = match method {
+                "PATCH" => "application/merge-patch+json",
+                _ => "application/json",
+            };
+            let headers = [("authorization", who), ("content-type", kind)];
+            raw(&client, method, path, &headers, body).await
+        };
+        let secrets = "/api/v1/namespaces/kube-system/secrets";
+        for (id, change) in [
+            ("aaaaaa", json!({"auth-extra-groups": "system:bootstrappers:a,system:masters"})),
+            ("bbbbbb", json!({"expiration": "2026-01-01T00:00:00Z"})),
+            ("cccccc", json!({"usage-bootstrap-authentication": "false"})),
+        ] {
+            let mut secret = serde_json::to_value(token(id, None)).unwrap();
+            secret["stringData"]["usage-bootstrap-authentication"] = "true".into();
+            for (key, value) in change.as_object().unwrap() {
+                secret["stringData"][key] = value.clone();
+            }
+            assert_eq!(call("POST", secrets, &own, secret).await.0, 201, "{id}");
+        }
+        let good = "Bearer aaaaaa.0123456789abcdef";
+        let nodes = "/api/v1/nodes";
+        let node = |name: &str| json!({"metadata": {"name": name}});
+        for bad in [
+            "bbbbbb.0123456789abcdef",
+            "cccccc.0123456789abcdef",
+            "aaaaaa.0123456789abcdeg",
+            "zzzzzz.0123456789abcdef",
+        ] {
+            let (code, said) = call("POST", nodes, &format!("Bearer {bad}"), node("n")).await;
+            assert_eq!((code, &said["reason"]), (401, &json!("Unauthorized")), "{bad}");
+        }
+        assert_eq!(call("POST", nodes, good, node("n")).await.0, 201);
+        assert_eq!(call("POST", nodes, good, node("n")).await.0, 409);
+        let (code, read) = call("GET", "/api/v1/nodes/n", good, Value::Null).await;
+        assert_eq!((code, &read["metadata"]["name"]), (200, &json!("n")));
+        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}, "spec": {"unschedulable": true}});
+        let (code, read) = call("PATCH", "/api/v1/nodes/n/status", good, ready).await;
+        assert_eq!((code, &read["status"]["conditions"][0]["type"]), (200, &json!("Ready")));
+        assert_eq!(read["spec"]["unschedulable"], Value::Null, "a status is all that it writes");
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+        let who = call("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", good, review).await.1;
+        assert_eq!(
+            who["status"]["userInfo"],
+            json!({"username": "system:bootstrap:aaaaaa",
+                "groups": ["system:bootstrappers", "system:bootstrappers:a", "system:authenticated"]})
+        );
+        let info = "/api/v1/namespaces/kube-public/configmaps/cluster-info";
+        assert_eq!(call("GET", info, good, Value::Null).await.0, 200);
+        for (method, path, says) in [
+            (
+                "GET",
+                nodes,
+                "nodes is forbidden: User \"system:bootstrap:aaaaaa\" cannot get resource \"nodes\" in API group \"\" at the cluster scope",
+            ),
+            ("DELETE", "/api/v1/nodes/n", "cannot delete"),
+            ("PATCH", "/api/v1/nodes/n", "cannot patch"),
+            ("GET", secrets, "in the namespace \"kube-system\""),
+            ("DELETE", "/api/v1/namespaces/kube-system/secrets/bootstrap-token-aaaaaa", "cannot delete"),
+            ("PATCH", info, "cannot patch"),
+            ("POST", "/apis/batch/v1/namespaces/hostwright/jobs", "jobs.batch is forbidden"),
+            ("GET", "/apis/batch/v1", "forbidden"),
+        ] {
+            let (code, said) =
+                call(method, path, good, if method == "GET" { Value::Null } else { json!({}) }).await;
+            assert_eq!((code, &said["reason"]), (403, &json!("Forbidden")), "{method} {path}: {said}");
+            assert!(said["message"].as_str().unwrap().contains(says), "{said}");
+        }
+        // What kubectl shows of it; and a token that is deleted opens nothing from then on.
+        let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        let table =
+            raw(&client, "GET", nodes, &[("authorization", &own), ("accept", accept)], Value::Null).await.1;
+        assert_eq!(table["rows"][0]["cells"][1], "Ready", "{table}");
+        let gone = call("DELETE", &format!("{secrets}/bootstrap-token-aaaaaa"), &own, Value::Null).await;
+        assert_eq!((gone.0, call("GET", "/api/v1/nodes/n", good, Value::Null).await.0), (200, 401));
+    }
+}
+
+#[tokio::test]
 async fn a_page_in_a_browser_gets_nothing() {
     let server = Server::start().await;
     let client = server.client();

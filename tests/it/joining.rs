@@ -1,15 +1,22 @@
 //! Joining the cluster: a worker's bootstrap token from its minting to its end, and the files that the sample policy makes of it.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 use hostwright::agent::provision;
+use hostwright::domain::Parameters;
 use hostwright::domain::{BootstrapToken, ExitCode, Phase, RunDetails, run_token_id};
+use hostwright::play::policy;
 use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::provision::until;
-use crate::stage::{HOST, PATIENCE, Stage, local, own, site, variables};
+use crate::stage::{CA, HOST, PATIENCE, Stage, announcement, local, own, site, variables};
 use crate::support;
 
 /// A stage whose policy writes the token that it gets into a file.
@@ -163,4 +170,338 @@ async fn a_pod_that_is_killed_while_it_waits_leaves_one_token_to_the_next_and_th
     assert_eq!(ended.code(), Some(0), "{log}");
     assert!(!secrets.contains(&given(&stage).secret().to_owned()));
     assert_eq!((stage.tokens().await, stage.left_in_work()), (0, vec![]));
+}
+
+/// S25: what others made by hand and wrongly is warned about, passed over, and left alone.
+#[tokio::test]
+async fn malformed_tokens_of_others_are_passed_over() {
+    use k8s_openapi::api::core::v1::Secret;
+    let stage = stage().await;
+    let secrets: kube::Api<Secret> = kube::Api::namespaced(stage.client(), "kube-system");
+    for (id, field, value) in [
+        ("aaaaa1", "token-id", "AAAAA1"),
+        ("aaaa2", "token-secret", "0123456789abcdef"),
+        ("aaaaa3", "expiration", "next week"),
+        ("aaaaa4", "token-secret", "short"),
+        ("aaaaa5", "auth-extra-groups", "system:masters"),
+    ] {
+        let mut secret = json!({
+            "metadata": {"name": format!("bootstrap-token-{id}")}, "type": "bootstrap.kubernetes.io/token",
+            "stringData": {
+                "token-id": id, "token-secret": "0123456789abcdef", "expiration": "2126-01-01T00:00:00Z",
+                "usage-bootstrap-signing": "true", "usage-bootstrap-authentication": "true",
+            },
+        });
+        secret["stringData"][field] = value.into();
+        let secret = serde_json::from_value(secret).unwrap();
+        secrets.create(&kube::api::PostParams::default(), &secret).await.unwrap();
+    }
+    let before = stage.token_names().await;
+    stage.node(HOST, true).await;
+    let run = stage.approved(&site(&["k8s_worker"])).await;
+    assert_eq!(stage.provision(&run).await.0, ExitCode::Ready);
+    assert_eq!(stage.token_names().await, before);
+    let mut command = tokio::process::Command::new(support::exe());
+    command.arg("--config").arg(stage.config()).args(["-e", "test", "tokens", "list"]).kill_on_drop(true);
+    let said = command.output().await.unwrap();
+    let table = String::from_utf8(said.stdout).unwrap();
+    assert_eq!((said.status.code(), table.matches("malformed").count()), (Some(0), 5), "{table}");
+}
+
+/// What a host may say of itself to get more into a file than a value.
+const HOSTILE: &str = "MARK\" ' \n  token: evil\nserver evil 192.0.2.66:6443\n- {{ lookup('pipe', 'id') }} {% for %} !!python/x";
+
+/// A stage with the sample policy, whose hosts are folders in it.
+async fn sample(stage: Stage, more: &[(&str, Value)]) -> Stage {
+    let mut stage = stage;
+    let folder = stage.dir.path().join("sample");
+    policy::unpack(&folder).await.unwrap();
+    stage.settings.environment.policy.source = folder.to_string_lossy().into_owned();
+    let variables = &mut stage.settings.environment.policy.variables;
+    variables.insert("hosts_dir".to_owned(), json!(stage.dir.path().join("hosts")));
+    variables.extend(more.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    stage
+}
+
+fn file(stage: &Stage, name: &str) -> PathBuf {
+    stage.dir.path().join("hosts").join(HOST).join(name)
+}
+
+fn read(stage: &Stage, name: &str) -> String {
+    std::fs::read_to_string(file(stage, name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Provisions the host, which says hostile things of itself, in these groups.
+async fn provisioned(stage: &Stage, groups: &[&str]) -> (ExitCode, String) {
+    let facts = json!({"kernel": HOSTILE, HOSTILE: [HOSTILE, {"token": HOSTILE}], "cluster_domain": HOSTILE});
+    let run = stage.approved_for(&announcement(&facts), &site(groups)).await;
+    let done = stage.provision(&run).await;
+    // It came as far as the host, as data.
+    assert!(read(stage, "etc/hostwright/facts.json").contains("{{ lookup('pipe', 'id') }}"));
+    done
+}
+
+/// A kubeconfig, strictly: `v1.Config` of client-go, as far as one for bootstrapping has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct KubeConfig {
+    #[serde(rename = "apiVersion")]
+    api_version: String,
+    kind: String,
+    clusters: Vec<NamedCluster>,
+    users: Vec<NamedUser>,
+    contexts: Vec<NamedContext>,
+    current_context: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedCluster {
+    name: String,
+    cluster: Cluster,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Cluster {
+    server: String,
+    certificate_authority_data: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedUser {
+    name: String,
+    user: User,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct User {
+    token: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamedContext {
+    name: String,
+    context: Context,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Context {
+    cluster: String,
+    user: String,
+}
+
+/// `KubeletConfiguration` (`kubelet.config.k8s.io/v1beta1`), as far as the policy writes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Kubelet {
+    api_version: String,
+    kind: String,
+    authentication: Authentication,
+    authorization: Authorization,
+    #[serde(rename = "clusterDNS")]
+    cluster_dns: Vec<IpAddr>,
+    cluster_domain: String,
+    rotate_certificates: bool,
+    #[serde(rename = "serverTLSBootstrap")]
+    server_tls_bootstrap: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Authentication {
+    anonymous: Enabled,
+    webhook: Enabled,
+    x509: X509,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Enabled {
+    enabled: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct X509 {
+    #[serde(rename = "clientCAFile")]
+    client_ca_file: PathBuf,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Authorization {
+    mode: String,
+}
+
+/// `JoinConfiguration` (`kubeadm.k8s.io/v1beta4`), as far as the policy writes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Join {
+    api_version: String,
+    kind: String,
+    node_registration: Registration,
+    discovery: Discovery,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Registration {
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Discovery {
+    bootstrap_token: Discover,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Discover {
+    token: String,
+    api_server_endpoint: String,
+    ca_cert_hashes: Vec<String>,
+}
+
+fn strictly<T: for<'de> Deserialize<'de>>(stage: &Stage, name: &str) -> T {
+    let text = read(stage, name);
+    assert!(!text.contains("MARK") && !text.contains("evil"), "{name}: {text}");
+    serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"))
+}
+
+/// S18, S25: what the sample policy gives kubelet and kubeadm, by real Ansible, for each form of the API server's address.
+#[tokio::test]
+async fn kubelet_and_kubeadm_can_read_what_they_are_given() {
+    let stage = sample(Stage::new("").await, &[("kubelet_is_played", json!(false))]).await;
+    stage.node(HOST, true).await;
+    for (url, server) in [
+        ("https://[2001:db8::1]:6443", "[2001:db8::1]:6443"),
+        ("https://192.0.2.10:6443", "192.0.2.10:6443"),
+        ("https://api.example.org", "api.example.org:443"),
+    ] {
+        stage.joins_at(url).await;
+        let (exit, log) = provisioned(&stage, &["k8s_worker"]).await;
+        assert_eq!(exit, ExitCode::Ready, "{log}");
+
+        let bootstrap: KubeConfig = strictly(&stage, "etc/kubernetes/bootstrap-kubelet.conf");
+        assert_eq!((bootstrap.api_version.as_str(), bootstrap.kind.as_str()), ("v1", "Config"));
+        let ([cluster], [user], [context]) =
+            (&bootstrap.clusters[..], &bootstrap.users[..], &bootstrap.contexts[..])
+        else {
+            panic!("more than one of a kind");
+        };
+        assert_eq!((&context.context.cluster, &context.context.user), (&cluster.name, &user.name));
+        assert_eq!(bootstrap.current_context, context.name);
+        assert_eq!(cluster.cluster.server, url);
+        let ca = data_encoding::BASE64.decode(cluster.cluster.certificate_authority_data.as_bytes());
+        assert_eq!(String::from_utf8(ca.unwrap()).unwrap(), CA);
+        assert_eq!(read(&stage, "etc/kubernetes/pki/ca.crt").trim(), CA.trim());
+        let token = BootstrapToken::parse(&user.user.token).unwrap();
+        assert!(!log.contains(token.secret()), "{log}");
+
+        let join: Join = strictly(&stage, "etc/kubernetes/join.yaml");
+        assert_eq!(
+            (join.api_version.as_str(), join.kind.as_str()),
+            ("kubeadm.k8s.io/v1beta4", "JoinConfiguration")
+        );
+        let discover = join.discovery.bootstrap_token;
+        assert_eq!(
+            (join.node_registration.name.as_str(), discover.api_server_endpoint.as_str()),
+            (HOST, server)
+        );
+        assert_eq!(discover.token, token.reveal());
+        let [hash] = &discover.ca_cert_hashes[..] else { panic!("{:?}", discover.ca_cert_hashes) };
+        assert_eq!(hash.strip_prefix("sha256:").map(str::len), Some(64));
+
+        let kubelet: Kubelet = strictly(&stage, "var/lib/kubelet/config.yaml");
+        assert_eq!(
+            (kubelet.api_version.as_str(), kubelet.kind.as_str()),
+            ("kubelet.config.k8s.io/v1beta1", "KubeletConfiguration")
+        );
+        let Authentication { anonymous, webhook, x509 } = kubelet.authentication;
+        assert_eq!((anonymous.enabled, webhook.enabled), (false, true));
+        assert_eq!(x509.client_ca_file, PathBuf::from("/etc/kubernetes/pki/ca.crt"));
+        assert_eq!((kubelet.authorization.mode.as_str(), kubelet.cluster_dns.len()), ("Webhook", 1));
+        assert_eq!(kubelet.cluster_domain, "cluster.local");
+        assert!(kubelet.rotate_certificates && kubelet.server_tls_bootstrap);
+        assert_eq!(
+            read(&stage, "etc/default/kubelet"),
+            format!("KUBELET_EXTRA_ARGS=--hostname-override={HOST}\n")
+        );
+    }
+}
+
+/// S18: what the sample policy gives HAProxy, by real Ansible, is a configuration to a real HAProxy.
+#[tokio::test]
+async fn haproxy_takes_addresses_of_both_kinds_and_names() {
+    let servers = json!([
+        {"name": "api-1", "address": "192.0.2.11:6443"},
+        {"name": "api-2", "address": "[2001:db8::12]:6443"},
+        {"name": "api-3", "address": "ipv6@[2001:db8::13]:6443"},
+        // Nobody knows it yet: that keeps the others from nothing.
+        {"name": "api-4", "address": "api-4.example.invalid:6443"},
+    ]);
+    for bind in [":::6443 v4v6", "127.0.0.1:6443", "[::1]:6443"] {
+        let more = [("api_servers", servers.clone()), ("haproxy_bind", json!(bind))];
+        let stage = sample(Stage::new("").await, &more).await;
+        let (exit, log) = provisioned(&stage, &["k8s_controller"]).await;
+        assert_eq!(exit, ExitCode::Ready, "{log}");
+        let root = file(&stage, "etc/haproxy/kube-root-ca.crt");
+        assert_eq!(std::fs::read_to_string(&root).unwrap().trim(), CA.trim());
+        let path = file(&stage, "etc/haproxy/haproxy.cfg");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(!text.contains("MARK") && !text.contains("evil"), "{text}");
+        assert!(text.contains(&format!("ca-file {}", root.display())), "{text}");
+        let listed: BTreeMap<&str, &str> =
+            text.lines().filter_map(|line| line.trim().strip_prefix("server ")?.split_once(' ')).collect();
+        assert_eq!(listed.len(), 4, "{text}");
+        assert_eq!(listed["api-2"], "[2001:db8::12]:6443");
+        let checked = haproxy(&path).await;
+        assert_eq!(checked.0, Some(0), "{}", checked.1);
+        // It is no program that takes everything.
+        let broken = stage.dir.path().join("broken.cfg");
+        std::fs::write(&broken, text.replace("[2001:db8::12]:6443", "2001:db8::12:port")).unwrap();
+        assert_eq!(haproxy(&broken).await.0, Some(1));
+    }
+}
+
+async fn haproxy(path: &std::path::Path) -> (Option<i32>, String) {
+    // Debian keeps it where a user's PATH does not reach.
+    let places = format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default());
+    let mut command = tokio::process::Command::new("haproxy");
+    command.arg("-c").arg("-f").arg(path).env("PATH", places).kill_on_drop(true);
+    let said = command.output().await.expect("haproxy is missing: apt-get install haproxy");
+    (said.status.code(), String::from_utf8_lossy(&said.stderr).into_owned())
+}
+
+/// As in the playground: the policy does the kubelet's part with the token, and the run ends when the host has joined.
+#[tokio::test]
+async fn a_worker_of_the_playground_becomes_a_node() {
+    let stage = sample(Stage::loopback("").await, &[]).await;
+    stage.joins_at(stage.kube.server().trim_end_matches('/')).await;
+    let check = Parameters { check: true, ..site(&["k8s_worker"]) };
+    let run = stage.approved(&check).await;
+    let (exit, log) = stage.provision(&run).await;
+    assert_eq!((exit, stage.kube.node(HOST).await.unwrap()), (ExitCode::Ready, None), "{log}");
+    for again in [false, true] {
+        let (exit, log) = provisioned(&stage, &["k8s_worker"]).await;
+        assert_eq!(exit, ExitCode::Ready, "{log}");
+        assert!(stage.kube.node(HOST).await.unwrap().unwrap().ready);
+        assert!(log.contains(&format!("node {HOST} is ready")) && log.contains("deleted"), "{log}");
+        assert_eq!(stage.tokens().await, 0, "{again}");
+        let text = read(&stage, "etc/kubernetes/bootstrap-kubelet.conf");
+        let kubeconfig: KubeConfig = serde_saphyr::from_str(&text).unwrap();
+        let token = &kubeconfig.users[0].user.token;
+        assert!(!log.contains(token), "{log}");
+        // What is left on the host opens nothing any more.
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let url = format!("{}api/v1/nodes/{HOST}", stage.kube.server());
+        let answer = client.get(url).bearer_auth(token).send().await.unwrap();
+        assert_eq!(answer.status(), 401);
+    }
 }

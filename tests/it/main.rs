@@ -12,6 +12,7 @@
 
 mod accounts;
 mod activity;
+mod addresses;
 mod amqp;
 mod api;
 mod approvals;

@@ -298,6 +298,34 @@ async fn what_may_not_be_done_is_grey_before_it_is_tried() {
     assert_eq!(ground.kube.run(&run.name).await.unwrap().run.phase, Phase::Queued);
 }
 
+/// What a run's pod needs is checked by itself: no operator needs it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_runs_pod_needs_is_printed_too() {
+    let (ground, gate) = gated().await;
+    let said = ground.run(&["cluster", "permissions", "--provision"]).await.done();
+    assert!(said.contains("provision") && said.contains("yes") && !said.contains("missing"), "{said}");
+    assert!(said.contains("get nodes in the whole cluster"), "{said}");
+    gate.deny("get", "nodes");
+    gate.deny("delete", "secrets");
+    let said = ground.run(&["cluster", "permissions", "--provision"]).await;
+    assert_eq!((said.code, said.err.as_str()), (4, ""));
+    let rules = said.out.split_once("\n\n").unwrap().1;
+    assert_eq!(
+        rules.trim_end(),
+        "missing in the whole cluster:\n\
+         - {apiGroups: [\"\"], resources: [nodes], verbs: [get]}\n\
+         \n\
+         missing in namespace kube-system:\n\
+         - {apiGroups: [\"\"], resources: [secrets], verbs: [delete]}"
+    );
+    // An operator is not told to ask for it.
+    gate.allow();
+    gate.deny("get", "nodes");
+    ground.run(&["cluster", "permissions"]).await.done();
+    assert_eq!(ground.run(&["cluster", "permissions", "--provision", "approve"]).await.code, 2);
+    assert_eq!(changes(&gate), [""; 0]);
+}
+
 /// The API server is the judge: where reviews are refused nothing is grey, and what it lets through is done.
 #[tokio::test(flavor = "multi_thread")]
 async fn where_reviews_are_refused_nothing_is_grey_and_the_deed_is_tried() {

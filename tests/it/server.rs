@@ -583,6 +583,7 @@ async fn with_a_token_only_its_bearer_is_heard() {
     assert_eq!(server.get("/healthz").await.status, 200);
 }
 
+/// S18: who calls, as the machine's own address, and never as one that a stranger gives.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_calls_from_elsewhere_is_not_heard() {
     let change = |s: &mut Settings| s.server.networks = vec!["192.0.2.0/24".parse().unwrap()];

@@ -40,9 +40,20 @@ pub(crate) struct Stage {
 impl Stage {
     /// With a policy that is one playbook, `site.yml`.
     pub(crate) async fn new(playbook: &str) -> Self {
-        let python = support::python().await;
         let dir = support::temp();
         let server = ApiServer::start(dir.path()).await;
+        Self::on(dir, server, playbook).await
+    }
+
+    /// The same on the loopback API, for what only that one does: bootstrap tokens make Nodes there.
+    pub(crate) async fn loopback(playbook: &str) -> Self {
+        let dir = support::temp();
+        let server = ApiServer::loopback(dir.path()).await;
+        Self::on(dir, server, playbook).await
+    }
+
+    async fn on(dir: TempDir, server: ApiServer, playbook: &str) -> Self {
+        let python = support::python().await;
         let kubeconfig = dir.path().join("kubeconfig");
         std::fs::write(&kubeconfig, apiserver::kubeconfig(&server.url()).to_string()).unwrap();
         let policy = dir.path().join("policy");
@@ -155,7 +166,20 @@ impl Stage {
         list.items.into_iter().map(|secret| secret.metadata.name.unwrap()).collect()
     }
 
-    fn client(&self) -> kube::Client {
+    /// Has `cluster-info` name another API server.
+    pub(crate) async fn joins_at(&self, url: &str) {
+        let mut info = self.kube.config_map("kube-public", "cluster-info").await.unwrap();
+        let mut kubeconfig: Value = serde_saphyr::from_str(info.get("kubeconfig").unwrap()).unwrap();
+        kubeconfig["clusters"][0]["cluster"]["server"] = url.into();
+        info.set("kubeconfig", kubeconfig.to_string());
+        // The signer signs it anew a moment later, and a token only then.
+        for id in info.keys().filter(|key| key.starts_with("jws-")).map(str::to_owned).collect::<Vec<_>>() {
+            info.remove(&id);
+        }
+        self.kube.write_config_map(&self.settings.permit().unwrap(), &info).await.unwrap();
+    }
+
+    pub(crate) fn client(&self) -> kube::Client {
         kube::Client::try_from(kube::Config::new(self.kube.server().parse().unwrap())).unwrap()
     }
 

@@ -47,6 +47,7 @@ async fn put(ground: &Ground, name: &str, change: &[(&str, Option<&str>)]) {
     ground.api::<Secret>("kube-system").create(&PostParams::default(), &secret).await.unwrap();
 }
 
+/// S25: ten Secrets, five of them broken each in one way.
 #[tokio::test]
 async fn ten_of_which_five_are_broken() {
     let ground = Ground::new().await;
@@ -291,6 +292,7 @@ async fn minted(kube: &Kube, patience: Duration) -> Result<tokens::Minted, OpErr
     tokens::mint(kube, &ground.permit(), &new, "test").await
 }
 
+/// S25: a token is good for a host only once `cluster-info` is signed for it.
 #[tokio::test]
 async fn a_signature_that_comes_late_is_waited_for() {
     let late = Duration::from_secs(5);
@@ -316,5 +318,28 @@ async fn a_signature_that_does_not_come_is_explained_and_the_token_deleted() {
             stub.0.lock().unwrap().token.clone().unwrap().0["stringData"]["token-secret"].to_string();
         assert!(!error.contains(secret.trim_matches('"')), "{error}");
         assert_eq!(stub.0.lock().unwrap().deleted, 1);
+    }
+}
+
+/// S25: tokens end by the API server's clock; that one in another place is worth a word.
+#[tokio::test]
+async fn a_clock_that_differs_is_told() {
+    for (ahead, said) in [(3600, "s ahead of this machine's"), (-3600, "s behind this machine's"), (0, "")] {
+        let date = move || async move {
+            let there = Timestamp::now() + SignedDuration::from_secs(ahead);
+            (
+                [(
+                    "date",
+                    jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&there).unwrap(),
+                )],
+                "{}",
+            )
+        };
+        let (kube, _dir) = answering(Router::new().route("/version", get(date))).await;
+        let warning = tokens::clock_warning(&kube).await.unwrap_or_default();
+        assert!(warning.contains(said) && warning.is_empty() == said.is_empty(), "{ahead}: {warning:?}");
+        if let Some(seconds) = warning.split_whitespace().find_map(|word| word.parse::<i64>().ok()) {
+            assert!((3500..3700).contains(&seconds), "{warning}");
+        }
     }
 }
