@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::journey::{Play, call_hook};
 use crate::provision::until;
 use crate::stage::{CA, HOST, PATIENCE, Stage, announcement, local, own, site, variables};
 use crate::support;
@@ -504,4 +505,39 @@ async fn a_worker_of_the_playground_becomes_a_node() {
         let answer = client.get(url).bearer_auth(token).send().await.unwrap();
         assert_eq!(answer.status(), 401);
     }
+}
+
+/// The whole of it in the playground: a worker and a controller call, are approved, and join; nothing of the token is left or recorded.
+#[tokio::test(flavor = "multi_thread")]
+async fn in_the_playground_a_worker_joins_and_a_controller_gets_the_root_ca() {
+    let play = Play::start(&["--no-machines"]).await;
+    let (worker, controller) = ("node-1.play.test", "control-1.play.test");
+    for (host, group) in [(worker, "k8s_worker"), (controller, "k8s_controller")] {
+        let (status, said) = call_hook(&play, &json!({"hostname": host, "groups": [group]})).await;
+        assert_eq!(status, 202, "{said}");
+    }
+    let approved = play.run(&["hosts", "approve", worker, controller, "--wait"]);
+    let log = String::from_utf8(play.run(&["runs", "logs", worker]).stdout).unwrap();
+    assert!(approved.status.success(), "{}\n{log}", String::from_utf8_lossy(&approved.stderr));
+    assert!(log.contains(&format!("node {worker} is ready")), "{log}");
+    assert_eq!(play.json(&["tokens", "list"]), json!([]));
+    let place = hostwright::config::Kubernetes {
+        kubeconfig: Some(PathBuf::from(play.url("kubeconfig"))),
+        context: None,
+        namespace: None,
+    };
+    let kube = hostwright::backend::kube::Kube::connect(&place).await.unwrap();
+    assert!(kube.node(worker).await.unwrap().unwrap().ready);
+    assert_eq!(kube.node(controller).await.unwrap(), None);
+
+    let hosts = play.folder.path().join("play/hosts");
+    let read = |name: &str| std::fs::read_to_string(hosts.join(name)).unwrap();
+    let ca = String::from_utf8(play.run(&["cluster", "ca"]).stdout).unwrap();
+    assert_eq!(read(&format!("{controller}/etc/haproxy/kube-root-ca.crt")).trim(), ca.trim());
+    let text = read(&format!("{worker}/etc/kubernetes/bootstrap-kubelet.conf"));
+    let kubeconfig: KubeConfig = serde_saphyr::from_str(&text).unwrap();
+    let token = BootstrapToken::parse(&kubeconfig.users[0].user.token).unwrap();
+    let results = play.json(&["runs", "results", worker]).to_string();
+    assert!(results.contains("The Node is ready"), "{results}");
+    assert!(!results.contains(token.secret()) && !log.contains(token.secret()));
 }
