@@ -166,17 +166,19 @@ impl Stage {
         list.items.into_iter().map(|secret| secret.metadata.name.unwrap()).collect()
     }
 
-    /// Has `cluster-info` name another API server.
+    /// Has `cluster-info` name another API server. The signer may be at it, too.
     pub(crate) async fn joins_at(&self, url: &str) {
-        let mut info = self.kube.config_map("kube-public", "cluster-info").await.unwrap();
-        let mut kubeconfig: Value = serde_saphyr::from_str(info.get("kubeconfig").unwrap()).unwrap();
-        kubeconfig["clusters"][0]["cluster"]["server"] = url.into();
-        info.set("kubeconfig", kubeconfig.to_string());
-        // The signer signs it anew a moment later, and a token only then.
-        for id in info.keys().filter(|key| key.starts_with("jws-")).map(str::to_owned).collect::<Vec<_>>() {
-            info.remove(&id);
+        let permit = self.settings.permit().unwrap();
+        loop {
+            let mut info = self.kube.config_map("kube-public", "cluster-info").await.unwrap();
+            let mut kubeconfig: Value = serde_saphyr::from_str(info.get("kubeconfig").unwrap()).unwrap();
+            kubeconfig["clusters"][0]["cluster"]["server"] = url.into();
+            info.set("kubeconfig", kubeconfig.to_string());
+            match self.kube.write_config_map(&permit, &info).await {
+                Err(error) if error.kind == hostwright::backend::kube::KubeErrorKind::Conflict => {}
+                written => return written.unwrap(),
+            }
         }
-        self.kube.write_config_map(&self.settings.permit().unwrap(), &info).await.unwrap();
     }
 
     pub(crate) fn client(&self) -> kube::Client {
