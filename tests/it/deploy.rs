@@ -187,7 +187,7 @@ fn every_object_is_where_the_environment_says_and_fits_the_others() {
     let wide: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "ClusterRole").collect();
     assert_eq!((wide.len(), &wide[0]["rules"][0]["resources"]), (1, &json!(["nodes"])));
     assert_eq!((&wide[0]["rules"][0]["verbs"], wide[0]["rules"][1].is_null()), (&json!(["get"]), true));
-    let bound = find(&objects, "ClusterRoleBinding", "hostwright-nodes");
+    let bound = find(&objects, "ClusterRoleBinding", "hostwright-nodes-provisioning");
     assert_eq!(bound["subjects"].as_array().unwrap().len(), 1);
     assert_eq!(bound["subjects"][0]["name"], "hostwright-provision");
 

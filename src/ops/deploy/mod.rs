@@ -202,6 +202,10 @@ impl Place<'_> {
         let is_targets = object.pointer("/metadata/namespace") == Some(&json!(TARGETS.0));
         if kind == "Namespace" {
             set(object, "/metadata", "name", json!(self.namespace));
+        } else if kind == "ClusterRoleBinding" && self.namespace != NAMESPACE {
+            // It is in no namespace: another environment of the same cluster has one of its own.
+            let own = format!("{}-{}", name(object), self.namespace);
+            set(object, "/metadata", "name", json!(own));
         } else if object.pointer("/metadata/namespace") == Some(&json!(NAMESPACE)) {
             set(object, "/metadata", "namespace", json!(self.namespace));
         } else if is_targets {
