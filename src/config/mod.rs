@@ -3,6 +3,7 @@
 //! Layers, the undermost first: the embedded `config.toml`, the operator's file, the playground's, `HOSTWRIGHT_…` variables, the
 //! command line. [`load`] is the one part that touches files and the environment; everything else takes text.
 
+mod ara_server;
 mod convert;
 mod getters;
 mod hcl;
@@ -19,6 +20,7 @@ mod unconfigured;
 mod values;
 mod variables;
 
+pub use ara_server::AraServer;
 pub use load::{DEFAULT, Sources, Variables, load, load_variables, load_with, variables_files};
 pub use looks::{Looks, Themes};
 pub use merged::Config;

@@ -12,7 +12,7 @@ use super::settings::{
     TargetSettings,
 };
 use super::tree::{Entry, Table, Value};
-use super::{MASK, values};
+use super::{MASK, ara_server, values};
 
 /// The tables and keys at the top of a configuration.
 pub(super) const TOP: [&str; 8] =
@@ -172,6 +172,7 @@ fn environment(t: &mut Reader<'_>) -> Environment {
         secrets: t.path("secrets"),
         manifests: t.path("manifests"),
         ara: t.optional_section("ara", ara),
+        ara_server: t.optional_section("ara_server", ara_server::read),
         policy: t.section("policy", policy),
         targets: t.section("targets", targets),
     }

@@ -209,6 +209,8 @@ pub struct Environment {
     pub manifests: Option<PathBuf>,
     /// ARA; none: results are not recorded.
     pub ara: Option<Ara>,
+    /// The ARA server that `deploy render` ships; none: ARA is somebody else's.
+    pub ara_server: Option<super::AraServer>,
     /// The policy.
     pub policy: Policy,
     /// The scrape targets.

@@ -25,6 +25,7 @@ impl Config {
                 secrets: None,
                 manifests: None,
                 ara: None,
+                ara_server: None,
                 policy: Policy {
                     source: String::new(),
                     branch: None,

@@ -219,6 +219,19 @@ pub(super) fn object_name(node: &Node) -> Result<String> {
     if legal { Ok(text.to_owned()) } else { Err(Wrong::new("is not a name that Kubernetes takes")) }
 }
 
+/// A name of PostgreSQL's that needs no quotes, and that no program takes for an option.
+pub(super) fn database_name(node: &Node) -> Result<String> {
+    let text = any_text(node)?;
+    let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    let first = text.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b == b'_');
+    if first && text.len() <= 63 && text.bytes().all(legal) {
+        Ok(text.to_owned())
+    } else {
+        let advice = "at most 63 lower-case letters, digits and underscores, not a digit first";
+        Err(Wrong::new("is not a name for PostgreSQL").advise(advice))
+    }
+}
+
 /// A namespace (RFC 1123 label).
 pub(super) fn namespace(node: &Node) -> Result<String> {
     let text = any_text(node)?;

@@ -120,6 +120,10 @@ fn what_a_file_says_is_what_counts() {
         (ara.url.as_str(), ara.ca.clone()),
         ("https://ara.example.org/base", Some(base.join("ca.pem")))
     );
+    let server = prod.ara_server.as_ref().unwrap();
+    assert_eq!((server.database.as_str(), server.port, server.keep_days()), ("pg-1.db.example.org", 5433, 2));
+    assert_eq!((server.name.as_str(), server.user.as_str()), ("ara_prod", "ara_owner"));
+    assert_eq!(server.ingress, "traefik");
     let AraCredentials::Basic { username, password } = &ara.credentials else { panic!("{ara:?}") };
     assert_eq!((username.as_str(), password.reveal()), ("me", "quo\"ted"));
     assert_eq!(prod.policy.variables["list"], serde_json::json!([1, "two", [3], {"four": 4}]));

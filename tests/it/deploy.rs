@@ -51,11 +51,14 @@ fn not_pulled(of: &str, container: &Value) {
     assert!(fixed || of_setting, "{of}: {image} has no fixed tag");
 }
 
+/// An environment that has its own ARA.
+const ARA: &str = "ara.url = \"https://ara.example.org\"\nara_server.database = \"pg.example.org\"\n";
+
 /// A home with an environment for a cluster.
-struct Home(tempfile::TempDir);
+pub(crate) struct Home(tempfile::TempDir);
 
 impl Home {
-    fn new(more: &str) -> Self {
+    pub(crate) fn new(more: &str) -> Self {
         let home = support::temp();
         let config = format!(
             "[job]\nimage = \"registry.example.org:5000/hostwright:1.2.3\"\n[environments.prod]\n\
@@ -83,7 +86,7 @@ impl Home {
         self.hostwright(&["-e", "prod", "deploy", "render"], &self.0.path().join("config.toml"))
     }
 
-    fn objects(&self) -> Vec<Value> {
+    pub(crate) fn objects(&self) -> Vec<Value> {
         let (code, out, err) = self.render();
         assert_eq!((code, err.as_str()), (0, ""), "{out}");
         assert_eq!(self.render().1, out, "the same comes of the same");
@@ -91,7 +94,7 @@ impl Home {
     }
 }
 
-fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
+pub(crate) fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
     let is = |object: &&Value| object["kind"] == kind && object["metadata"]["name"] == name;
     objects.iter().find(is).unwrap_or_else(|| panic!("no {kind} {name}"))
 }
@@ -110,18 +113,17 @@ fn no_image_that_is_there_is_pulled_in_all_that_is_shipped() {
             }
         }
     }
-    let rendered = Home::new("").objects();
+    let rendered = Home::new(ARA).objects();
     for container in rendered.iter().flat_map(containers) {
         not_pulled("deploy render", container);
         assert_eq!(container["image"], "registry.example.org:5000/hostwright:1.2.3");
         seen += 1;
     }
-    assert!(seen >= 3, "only {seen} containers were found");
+    assert!(seen >= 9, "only {seen} containers were found");
 }
 
-#[test]
-fn the_kustomization_has_every_file() {
-    let folder = assets().join("deploy");
+/// The objects of a folder's kustomization, which names every file and folder that is there.
+fn kustomized(folder: &Path) -> Vec<Value> {
     let kustomization = std::fs::read_to_string(folder.join("kustomization.yaml")).unwrap();
     let listed: BTreeSet<String> = documents(&kustomization)[0]["resources"]
         .as_array()
@@ -129,15 +131,158 @@ fn the_kustomization_has_every_file() {
         .iter()
         .map(|name| name.as_str().unwrap().to_owned())
         .collect();
-    let there =
-        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let there: BTreeSet<String> =
-        there.filter(|name| name.ends_with(".yaml") && name != "kustomization.yaml").collect();
+    let there = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let objects = there.filter(|path| {
+        path.join("kustomization.yaml").exists() || path.extension().is_some_and(|e| e == "yaml")
+    });
+    let name = |path: PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let there: BTreeSet<String> = objects.map(name).filter(|name| name != "kustomization.yaml").collect();
     assert_eq!(listed, there);
+    let objects = |path: PathBuf| match path.is_dir() {
+        true => kustomized(&path),
+        false => documents(&std::fs::read_to_string(path).unwrap()),
+    };
+    listed.iter().flat_map(|name| objects(folder.join(name))).collect()
+}
+
+#[test]
+fn the_kustomization_has_every_file() {
     // What is rendered is what is shipped, object by object.
-    let shipped: usize =
-        listed.iter().map(|file| documents(&std::fs::read_to_string(folder.join(file)).unwrap()).len()).sum();
-    assert_eq!(Home::new("").objects().len(), shipped);
+    let who = |objects: &[Value]| -> BTreeSet<String> {
+        objects
+            .iter()
+            .map(|o| format!("{} {}", o["kind"], o["metadata"]["name"]))
+            // The one object whose name is the environment's.
+            .map(|name| if name.starts_with("\"Namespace\"") { "Namespace".to_owned() } else { name })
+            .collect()
+    };
+    let shipped = kustomized(&assets().join("deploy"));
+    let rendered = Home::new(ARA).objects();
+    assert_eq!((who(&rendered), rendered.len()), (who(&shipped), shipped.len()));
+    // ARA is somebody else's unless the environment says otherwise.
+    let without = kustomized(&assets().join("deploy/ara"));
+    let rendered = Home::new("ara.url = \"https://ara.example.org\"\n").objects();
+    assert_eq!(rendered.len(), shipped.len() - without.len());
+    assert!(who(&rendered).is_disjoint(&who(&without)));
+}
+
+/// The pods of all that is deployed, with the object that makes each.
+fn pods(objects: &[Value]) -> Vec<(String, &Value)> {
+    let templates = ["/spec/template/spec", "/spec/jobTemplate/spec/template/spec"];
+    let pod = |object: &'_ Value| templates.iter().find_map(|at| object.pointer(at).is_some().then_some(*at));
+    objects
+        .iter()
+        .filter_map(|object| Some((object["metadata"]["name"].to_string(), object.pointer(pod(object)?)?)))
+        .collect()
+}
+
+#[test]
+fn every_pod_heeds_the_restricted_standard_and_writes_nowhere_but_in_its_volumes() {
+    let objects = Home::new(ARA).objects();
+    let pods = pods(&objects);
+    assert_eq!(pods.len(), 3);
+    for (name, pod) in pods {
+        let context = &pod["securityContext"];
+        assert_eq!(context["runAsNonRoot"], true, "{name}");
+        assert!(context["runAsUser"].as_u64().is_some_and(|user| user > 0), "{name}");
+        assert_eq!(context["seccompProfile"]["type"], "RuntimeDefault", "{name}");
+        for container in containers(pod) {
+            let context = &container["securityContext"];
+            assert_eq!(context["allowPrivilegeEscalation"], false, "{name}");
+            assert_eq!(context["readOnlyRootFilesystem"], true, "{name}");
+            assert_eq!(context["capabilities"], json!({"drop": ["ALL"]}), "{name}");
+            assert!(container["resources"]["limits"]["memory"].is_string(), "{name}");
+        }
+        for volume in pod["volumes"].as_array().unwrap() {
+            let kinds = ["configMap", "secret", "emptyDir"];
+            assert!(kinds.iter().any(|kind| volume.get(kind).is_some()), "{name}: {volume}");
+            if let Some(secret) = volume.get("secret") {
+                // 0440, and the group is the pod's.
+                assert_eq!(secret["defaultMode"], 0o440, "{name}");
+                assert_eq!(context["fsGroup"], context["runAsUser"], "{name}");
+            }
+        }
+        for outside in ["hostNetwork", "hostPID", "hostIPC"] {
+            assert!(pod.get(outside).is_none(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn ara_has_the_database_the_names_and_the_time_of_the_environment() {
+    let more = "ara.url = \"https://results.example.org/ara\"\n\
+                ara_server = { database = \"pg-1.db.example.org\", port = 5433, name = \"results\", user = \"writer\", \
+                keep_for = \"36h\", ingress = \"traefik\" }\n";
+    let objects = Home::new(more).objects();
+    let settings = find(&objects, "ConfigMap", "hostwright-ara")["data"]["settings.yaml"].as_str().unwrap();
+    let settings = &documents(settings)[0]["default"];
+    for (key, value) in [
+        ("DATABASE_HOST", json!("pg-1.db.example.org")),
+        ("DATABASE_PORT", json!(5433)),
+        ("DATABASE_NAME", json!("results")),
+        ("DATABASE_USER", json!("writer")),
+        (
+            "ALLOWED_HOSTS",
+            json!([
+                "results.example.org",
+                "hostwright-ara",
+                "hostwright-ara.provisioning",
+                "hostwright-ara.provisioning.svc",
+                "localhost"
+            ]),
+        ),
+    ] {
+        assert_eq!(settings[key], value, "{key}");
+    }
+    assert_eq!(settings["DATABASE_OPTIONS"]["sslmode"], "verify-full");
+    assert!(settings.get("DATABASE_PASSWORD").is_none() && settings.get("SECRET_KEY").is_none());
+    let policy = find(&objects, "NetworkPolicy", "hostwright-ara");
+    let ingress = &policy["spec"]["ingress"][0]["from"][0]["namespaceSelector"]["matchLabels"];
+    assert_eq!(ingress["kubernetes.io/metadata.name"], "traefik");
+    assert_eq!(policy["spec"]["egress"][1]["ports"][0]["port"], 5433);
+    let prune = find(&objects, "CronJob", "hostwright-ara-prune");
+    let prune = &prune["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0];
+    let command = json!(["ara", "playbook", "prune", "--days", "2", "--limit", "5000", "--confirm"]);
+    assert_eq!(prune["command"], command);
+
+    let (code, out, err) = Home::new("ara_server.database = \"pg.example.org\"\n").render();
+    assert!(code == 2 && out.is_empty() && err.contains("ara.url"), "{code} {err}");
+}
+
+#[test]
+fn ara_s_parts_find_each_other() {
+    let objects = Home::new(ARA).objects();
+    let server = find(&objects, "Deployment", "hostwright-ara");
+    let pod = &server["spec"]["template"];
+    let labels = &pod["metadata"]["labels"];
+    assert_eq!(&server["spec"]["selector"]["matchLabels"], labels);
+    let service = find(&objects, "Service", "hostwright-ara");
+    assert_eq!(&service["spec"]["selector"], labels);
+    let policy = find(&objects, "NetworkPolicy", "hostwright-ara");
+    assert_eq!(&policy["spec"]["podSelector"]["matchLabels"], labels);
+    let prune = &find(&objects, "CronJob", "hostwright-ara-prune")["spec"]["jobTemplate"]["spec"]["template"];
+    let of_prune = &prune["metadata"]["labels"];
+    assert_eq!(&policy["spec"]["ingress"][0]["from"][2]["podSelector"]["matchLabels"], of_prune);
+    let policy_of_prune = find(&objects, "NetworkPolicy", "hostwright-ara-prune");
+    assert_eq!(&policy_of_prune["spec"]["podSelector"]["matchLabels"], of_prune);
+    assert_eq!(&policy_of_prune["spec"]["egress"][1]["to"][0]["podSelector"]["matchLabels"], labels);
+    // Its pods are no runs: the label that those have would let them be taken for some.
+    for labels in [labels, of_prune] {
+        assert!(labels.get("app.kubernetes.io/managed-by").is_none());
+    }
+    for pod in [&pod["spec"], &prune["spec"]] {
+        let account = find(&objects, "ServiceAccount", pod["serviceAccountName"].as_str().unwrap());
+        assert_eq!(account["automountServiceAccountToken"], false);
+        assert_eq!(pod["automountServiceAccountToken"], false);
+    }
+    // Nobody binds a Role to it.
+    let bound = |object: &Value| object["subjects"].to_string().contains("hostwright-ara");
+    assert!(!objects.iter().any(bound));
+    let mounted = |container: &Value| container["volumeMounts"].clone();
+    let containers = containers(&pod["spec"]);
+    assert_eq!(containers.len(), 2);
+    assert_eq!(mounted(containers[0]), mounted(containers[1]));
+    assert_eq!(containers[0]["env"], containers[1]["env"]);
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod amqp;
 mod api;
 mod approvals;
 mod ara;
+mod ara_postgres;
 mod aws;
 mod bulk;
 mod bundle;

@@ -271,6 +271,7 @@ pub(crate) fn settings_of(
             },
             amqp: None,
             ara: None,
+            ara_server: None,
             policy: Policy {
                 source: policy.to_string_lossy().into_owned(),
                 branch: None,

@@ -21,6 +21,13 @@ const FILES: [&str; 7] = [
     include_str!("../../../assets/deploy/network.yaml"),
     include_str!("../../../assets/deploy/server.yaml"),
 ];
+/// The files of ARA, which an environment may go without.
+const ARA_FILES: [&str; 4] = [
+    include_str!("../../assets/deploy/ara/settings.yaml"),
+    include_str!("../../assets/deploy/ara/network.yaml"),
+    include_str!("../../assets/deploy/ara/server.yaml"),
+    include_str!("../../assets/deploy/ara/prune.yaml"),
+];
 /// The namespace and the image that they have.
 const NAMESPACE: &str = "hostwright";
 const IMAGE: &str = "hostwright:0.1.0";
@@ -47,7 +54,7 @@ pub fn render(settings: &Settings, deploy: &DeploySettings) -> Result<String, Op
     checked(settings, deploy)?;
     let place = Place { settings, deploy, namespace, config: config(settings, namespace, Reader::Server)? };
     let mut text = String::new();
-    for file in FILES {
+    for file in FILES.into_iter().chain(ara_files) {
         let objects: Vec<Value> = serde_saphyr::from_multiple(file)
             .map_err(|error| OpError::Invalid(format!("a shipped file is no YAML: {error}")))?;
         for mut object in objects {

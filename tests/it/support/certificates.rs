@@ -17,10 +17,16 @@ impl Ca {
 
     /// Certificate and key of a host name or an address, PEM.
     pub(crate) fn sign(&self, name: &str) -> (String, String) {
-        self.signed(&CertificateParams::new(vec![name.to_owned()]).unwrap())
+        self.sign_all(&[name])
     }
 
-    /// Certificate and key of a user of an API server, PEM.
+    /// Certificate and key of several names and addresses, PEM.
+    pub(crate) fn sign_all(&self, names: &[&str]) -> (String, String) {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        self.signed(&CertificateParams::new(names).unwrap())
+    }
+
+    /// Certificate and key of a user of an API server or a database, PEM.
     pub(crate) fn user(&self, name: &str, group: &str) -> (String, String) {
         let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
