@@ -16,8 +16,11 @@ use hostwright::play::leash::{self, Leashed};
 use reqwest::{Client, StatusCode};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::process::Command;
 
+use crate::authelia::{Policy, Request, Rules, TRICKS};
 use crate::deploy::{Home, find};
 use crate::support::certificates::Ca;
 use crate::support::postgres::{OTHER_ADDRESS, Postgres, identity};
@@ -192,6 +195,16 @@ impl Shipped {
         assert!(output.status.success(), "{said}");
     }
 
+    /// The head of the answer to a path as it is written here: clients clean it first, and a proxy may not.
+    async fn raw(&self, target: &str) -> String {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await.unwrap();
+        let ask = format!("GET {target} HTTP/1.0\r\nHost: localhost\r\nAccept: text/html\r\n\r\n");
+        stream.write_all(ask.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        tokio::time::timeout(LONG, stream.read_to_end(&mut answer)).await.unwrap().unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
     fn client(&self) -> Ara {
         let settings = config::Ara { url: self.url(), credentials: AraCredentials::Anonymous, ca: None };
         Ara::new(&settings).unwrap()
@@ -230,10 +243,26 @@ async fn a_playbook_is_recorded_read_and_pruned_with_the_shipped_settings() {
     );
     // The web pages with what they load.
     assert_eq!(shipped.get("/", "hostwright-ara").await, Some(StatusCode::OK));
+    // What Authelia lets in without a login is never a web page to ARA, however it is written.
+    let rules = Rules::shipped();
+    let page = |answer: &str| answer.starts_with("HTTP/1.0 200") && answer.contains("<title>ara ");
+    assert!(page(&shipped.raw("/").await) && page(&shipped.raw("/hosts").await));
+    let mut open = 0;
+    for target in TRICKS {
+        let request = Request { domain: "ara.example.org", from: "10.0.0.1", method: "GET", target };
+        if rules.policy(&request) == Policy::Bypass {
+            open += 1;
+            let answer = shipped.raw(target).await;
+            assert!(!page(&answer), "{target}: {answer}");
+        }
+    }
+    assert!(open > 3);
     // It came in over TLS, with its own certificate.
-    let who = "SELECT DISTINCT usename, ssl, client_dn FROM pg_stat_activity JOIN pg_stat_ssl USING (pid) \
-               WHERE application_name = 'hostwright-ara'";
-    assert_eq!(postgres.sql("postgres", who).await, "ara|t|/CN=ara/O=clients");
+    let log = postgres.log();
+    assert!(log.contains("connection authenticated: identity=\"O=clients,CN=ara\" method=cert"), "{log}");
+    let authorized =
+        "connection authorized: user=ara database=ara application_name=hostwright-ara SSL enabled";
+    assert!(log.contains(authorized), "{log}");
 
     for run in ["old", "kept", "new"] {
         shipped.record(run).await;
@@ -272,6 +301,16 @@ async fn a_playbook_is_recorded_read_and_pruned_with_the_shipped_settings() {
     // Its results went with it.
     assert_eq!(postgres.sql("ara", "SELECT count(*) FROM results").await, "6");
     assert!(results::follow("new").look(&ara).await.unwrap().results.len() == 3);
+
+    // While the database is away it is not ready, and not started anew; with it, it is back at once, on every thread.
+    postgres.pause().await;
+    assert_ne!(shipped.probe("readinessProbe").await, Some(StatusCode::OK));
+    assert_eq!(shipped.probe("livenessProbe").await, Some(StatusCode::OK));
+    postgres.resume().await;
+    assert_eq!(shipped.probe("readinessProbe").await, Some(StatusCode::OK));
+    for _ in 0..20 {
+        assert_eq!(shipped.get("/api/v1/playbooks", "localhost").await, Some(StatusCode::OK));
+    }
 
     // Without a server the job fails, and is seen to.
     server.stop().await.unwrap();

@@ -1,6 +1,7 @@
 //! What a cluster needs of Hostwright, for one environment: the shipped objects (`assets/deploy`) with the environment's namespace, image,
 //! targets, networks and settings put into them. Values are set as values: none can become structure.
 
+mod ara;
 mod config;
 
 use ipnet::IpNet;
@@ -23,10 +24,10 @@ const FILES: [&str; 7] = [
 ];
 /// The files of ARA, which an environment may go without.
 const ARA_FILES: [&str; 4] = [
-    include_str!("../../assets/deploy/ara/settings.yaml"),
-    include_str!("../../assets/deploy/ara/network.yaml"),
-    include_str!("../../assets/deploy/ara/server.yaml"),
-    include_str!("../../assets/deploy/ara/prune.yaml"),
+    include_str!("../../../assets/deploy/ara/settings.yaml"),
+    include_str!("../../../assets/deploy/ara/network.yaml"),
+    include_str!("../../../assets/deploy/ara/server.yaml"),
+    include_str!("../../../assets/deploy/ara/prune.yaml"),
 ];
 /// The namespace and the image that they have.
 const NAMESPACE: &str = "hostwright";
@@ -53,12 +54,17 @@ pub fn render(settings: &Settings, deploy: &DeploySettings) -> Result<String, Op
     let namespace = environment.kubernetes.namespace.as_deref().unwrap_or(NAMESPACE);
     checked(settings, deploy)?;
     let place = Place { settings, deploy, namespace, config: config(settings, namespace, Reader::Server)? };
+    let ara = ara::Ara::new(settings, namespace)?;
+    let ara_files = ara.iter().flat_map(|_| ARA_FILES);
     let mut text = String::new();
     for file in FILES.into_iter().chain(ara_files) {
         let objects: Vec<Value> = serde_saphyr::from_multiple(file)
             .map_err(|error| OpError::Invalid(format!("a shipped file is no YAML: {error}")))?;
         for mut object in objects {
             place.put(&mut object)?;
+            if let Some(ara) = &ara {
+                ara.put(&mut object)?;
+            }
             print(&mut text, &object)?;
         }
     }

@@ -7,13 +7,9 @@ pub(crate) mod apiserver;
 pub(crate) mod certificates;
 pub(crate) mod envtest;
 mod front;
-<<<<<<< HEAD
-pub(crate) mod manager;
-=======
 pub(crate) mod image;
-mod manager;
+pub(crate) mod manager;
 pub(crate) mod postgres;
->>>>>>> ca49aee (ARA had to be brought along by hand: assets/deploy/ara has it with its database in PostgreSQL by client certificate, and deploy render prints it)
 
 use std::future::Future;
 use std::path::{Path, PathBuf};

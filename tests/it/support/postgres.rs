@@ -61,6 +61,21 @@ impl Postgres {
         self.folder.close().unwrap();
     }
 
+    /// What it logged since it was last started.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(&self.recipe.log).unwrap()
+    }
+
+    /// Ends it for a while, its connections too.
+    pub(crate) async fn pause(&self) {
+        self.service.stop().await;
+    }
+
+    /// Starts it again after [`Postgres::pause`].
+    pub(crate) async fn resume(&self) {
+        self.service.start_again().await.unwrap();
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.recipe.port
     }
@@ -193,6 +208,7 @@ impl Recipe for Server {
             ("ssl_ca_file", "ca.crt".to_owned()),
             ("ssl_cert_file", "server.crt".to_owned()),
             ("ssl_key_file", "server.key".to_owned()),
+            ("log_connections", "on".to_owned()),
             // A test's data need not outlive a power cut.
             ("fsync", "off".to_owned()),
         ];
