@@ -306,6 +306,7 @@ async fn a_result_is_decoded_whole() {
 async fn noting(url: String) -> (String, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let note = asked.clone();
+    rustls::crypto::ring::default_provider().install_default().ok();
     let client = reqwest::Client::new();
     let forward = async move |uri: Uri| -> Response {
         note.lock().unwrap().push(uri.path().to_owned());

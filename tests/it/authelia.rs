@@ -31,6 +31,19 @@ pub(crate) enum Policy {
     Deny,
 }
 
+/// Go's regular expressions and these are the same language, and both search anywhere unless anchored.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+struct Pattern(Regex);
+
+impl TryFrom<String> for Pattern {
+    type Error = regex::Error;
+
+    fn try_from(pattern: String) -> Result<Self, Self::Error> {
+        Regex::new(&pattern).map(Self)
+    }
+}
+
 /// The criteria that we use. One that is absent matches everything.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -38,7 +51,7 @@ struct Rule {
     domain: String,
     policy: Policy,
     #[serde(default)]
-    resources: Vec<String>,
+    resources: Vec<Pattern>,
     #[serde(default)]
     methods: Vec<String>,
     #[serde(default)]
@@ -47,12 +60,11 @@ struct Rule {
 
 impl Rule {
     fn matches(&self, request: &Request<'_>) -> bool {
-        // Go's regular expressions and these are the same language, and both search anywhere unless anchored.
-        let resource = |pattern: &String| Regex::new(pattern).unwrap().is_match(&clean(request.target));
+        let path = clean(request.target);
         // An IPv4 address written as IPv6 is the IPv4 address to Go.
         let from = request.from.parse::<IpAddr>().unwrap().to_canonical();
         self.domain == request.domain
-            && (self.resources.is_empty() || self.resources.iter().any(resource))
+            && (self.resources.is_empty() || self.resources.iter().any(|pattern| pattern.0.is_match(&path)))
             && (self.methods.is_empty() || self.methods.iter().any(|method| method == request.method))
             && (self.networks.is_empty() || self.networks.iter().any(|network| network.contains(&from)))
     }

@@ -29,6 +29,7 @@ mod config;
 mod console;
 mod credentials;
 mod deploy;
+mod deploy_shape;
 mod envcli;
 mod environments;
 mod expiry;
