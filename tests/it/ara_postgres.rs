@@ -79,6 +79,8 @@ impl Shipped {
     /// Puts the database's CA, a certificate and its key where the Secret would be.
     fn present(&self, ca: &Ca, certificate: &(String, String)) {
         let folder = self.folder.path().join("etc/ara-database");
+        // What was there may be read-only to us.
+        std::fs::remove_dir_all(&folder).unwrap();
         identity(&folder, ca, certificate);
         // A kubelet writes them as root with the mode of the manifest, and the pod reads them by its group. Who is not root can't make
         // it so, and libpq wants more of who owns the key.
@@ -186,6 +188,8 @@ impl Shipped {
         let mut command = Command::new(self.programs.join("ansible-playbook"));
         command.args(["-i", "localhost,", "-c", "local", "site.yml"]).env_clear().envs(variables);
         command.env("PATH", path).env("HOME", &folder).env("LC_ALL", "C.UTF-8").current_dir(&folder);
+        // Ansible goes by the system's idea of a home, which not every user has.
+        command.env("ANSIBLE_REMOTE_TMP", folder.join("tmp"));
         command.env("ARA_API_CLIENT", "http").env("ARA_API_SERVER", self.url());
         command.env("ARA_DEFAULT_LABELS", run_label(run));
         let output = command.stdin(Stdio::null()).kill_on_drop(true).output();

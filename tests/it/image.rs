@@ -175,7 +175,7 @@ fn its_user_is_the_manifests() {
     let shipped = shipped();
     let pods: Vec<&Value> = shipped.iter().flat_map(pods).collect();
     assert_eq!(pods.len(), 4);
-    for pod in pods {
+    for pod in &pods {
         let context = &pod["securityContext"];
         assert_eq!(
             (context["runAsUser"].as_u64(), context["runAsGroup"].as_u64()),
@@ -184,7 +184,12 @@ fn its_user_is_the_manifests() {
         assert!(context["fsGroup"].as_u64().is_none_or(|id| id == group));
     }
     // SSH wants to know the name of whom it runs as.
-    let made = format!("useradd --uid {user} --gid {group}");
+    // Its home is what the runs' pods may write, whose root is read-only.
+    let job = &pods[0]["containers"][0];
+    let home = job["env"].as_array().unwrap().iter().find(|variable| variable["name"] == "HOME").unwrap();
+    let home = home["value"].as_str().unwrap();
+    assert!(job["volumeMounts"].as_array().unwrap().iter().any(|mount| mount["mountPath"] == home));
+    let made = format!("useradd --uid {user} --gid {group} --home-dir {home} ");
     assert!(all(&instructions, "RUN").iter().any(|run| run.contains(&made)));
 }
 

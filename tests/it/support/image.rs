@@ -27,7 +27,8 @@ async fn make(python: &Path) -> PathBuf {
     // The system frees it when this process ends, in whatever way: what is not whole then is made anew.
     let lock = File::create(super::kept().join("image.lock")).unwrap();
     let lock = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await.unwrap().unwrap();
-    if !whole.exists() {
+    // The interpreter that it was made with may be gone.
+    if !(whole.exists() && home.join("bin/python").exists()) {
         std::fs::remove_dir_all(&home).ok();
         run(Command::new(python).args(["-m", "venv"]).arg(&home)).await;
         let pip = "-m pip install --no-input --disable-pip-version-check --no-color --progress-bar off \
