@@ -184,7 +184,7 @@ impl Place<'_> {
         self.settle(object);
         match (object.get("kind").and_then(Value::as_str), name(object)) {
             (Some("ConfigMap"), "hostwright-server") => {
-                set(object, "/data", "config.toml", json!(self.config))
+                set(object, "/data", "config.toml", json!(self.config));
             }
             (Some("ConfigMap"), "hostwright-provision") => {
                 let config = config(self.settings, self.namespace, Reader::Runs)?;
